@@ -22,7 +22,7 @@ from algorithms.networks.settings import NetworkConfig
 from algorithms.pretraining.loop import pretrain
 from algorithms.regularization import RegularizerConfig
 from algorithms.reports.run_files import read_metrics
-from algorithms.run_folder.console import NoDisplay
+from algorithms.run_folder.console import Display
 from algorithms.training.trainer import train
 from tests.pretraining.runs import Quiet
 from tests.pretraining.runs import tiny as tiny_pretraining
@@ -136,7 +136,7 @@ def written_by(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
             device="cpu",
             run_dir=run_dir,
         )
-        train(config, display=NoDisplay())
+        train(config, display=Display())
         rows = read_metrics(run_dir)
         written[title] = {name for row in rows for name in row}
     run_dir = tmp_path_factory.mktemp("pretraining")

@@ -6,9 +6,9 @@ import asyncio
 import contextlib
 import dataclasses
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.applications import Starlette
@@ -50,6 +50,7 @@ _BODY_TIMEOUT_S = 10.0
 _LINE_PLIES = 6
 
 Values = dict[str, Any]
+T = TypeVar("T")
 
 
 class Json(JSONResponse):
@@ -72,7 +73,7 @@ def make_app(policies: BoardPolicies, training: Training, known: Callable[[str],
         loader=FileSystemLoader(_HERE / "templates"), autoescape=True, undefined=StrictUndefined
     )
     page = templates.get_template("board.html.j2").render(definitions=definitions())
-    answers, over_training = Answers(policies, training), TrainingAnswers(policies, training)
+    answers = Answers(policies, training)
 
     def index(request: Request) -> Response:
         return HTMLResponse(page)
@@ -92,10 +93,10 @@ def make_app(policies: BoardPolicies, training: Training, known: Callable[[str],
             Route("/api/view", _endpoint(answers.view), methods=["POST"]),
             Route("/api/reply", _endpoint(answers.reply), methods=["POST"]),
             Route("/api/line", _endpoint(answers.line), methods=["POST"]),
-            *(
-                Route(f"/api/training/{name}", _endpoint(answer), methods=["POST"])
-                for name, answer in over_training.every.items()
-            ),
+            Route("/api/training/look", _endpoint(answers.look), methods=["POST"]),
+            Route("/api/training/curve", _endpoint(answers.curve), methods=["POST"]),
+            Route("/api/training/positions", _endpoint(answers.positions), methods=["POST"]),
+            Route("/api/training/animation", _endpoint(answers.animation), methods=["POST"]),
             Route("/api/pgn/read", _endpoint(answers.read), methods=["POST"]),
             Route("/api/pgn/write", _endpoint(answers.write), methods=["POST"]),
             Mount("/static", StaticFiles(directory=_HERE / "static")),
@@ -155,7 +156,7 @@ class Answers:
     async def read(self, values: Values) -> Values:
         """The game in a PGN text."""
         text = text_of(values, "pgn")
-        return await asyncio.wrap_future(self._policies.ask(lambda: read_pgn(text)))
+        return await self._ask(lambda: read_pgn(text))
 
     async def write(self, values: Values) -> Values:
         """A game as PGN text."""
@@ -166,8 +167,74 @@ class Answers:
         )
         return {"pgn": write_pgn(game, white=white[:200] or "?", black=black[:200] or "?")}
 
+    async def look(self, values: Values) -> Values:
+        """What there is of a run; its tag alone where the page knows that."""
+        name = text_of(values, "policy")
+        run = self._training.run(name)
+        if await asyncio.wrap_future(self._training.look(name)) and run.stops:
+            self._policies.load_again(name)  # if it failed: a snapshot may come before a checkpoint
+        told = run.told()
+        return {"tag": told["tag"]} if told["tag"] == text_of(values, "tag") else told
+
+    async def curve(self, values: Values) -> Values:
+        """{"points", "notes"}: the position under each policy of a run, on disk or recorded."""
+        name, temperature = text_of(values, "policy"), temperature_of(values)
+        training, game = self._training, await self._game(values)
+        points, notes = [], []
+
+        def point(update: int, moves: int, recorded: bool) -> Callable[[], Values]:
+            def asked() -> Values:
+                view, _ = training.view(name, update, game, temperature)
+                return point_of(view, update, moves, recorded=recorded)
+
+            return asked
+
+        run = await training.looked(name)
+        asked = [(stop.update, stop.scored_moves, False) for stop in run.stops]
+        recorded = await self._ask(lambda: training.recorded_only(name, game, temperature))
+        asked += [(update, moves, True) for update, moves in recorded]
+        for each in asked:  # one question each: those of the slider come between them
+            try:
+                points.append(await self._ask(point(*each)))
+            except NoPolicyError as error:
+                notes.append(str(error))
+        points = sorted(points, key=lambda point: point["scored_moves"])
+        return {"points": points, "notes": notes[:8]}
+
+    async def positions(self, values: Values) -> Values:
+        """{"progress", "positions", "problem"}: a set of positions, sorted by what changed most over a run.
+
+        Raises:
+            BadRequestError: there is no such set.
+            NoPolicyError: there is no such run, or it has no policies on disk.
+        """
+        name, kind = text_of(values, "policy"), text_of(values, "set")
+        if kind not in SETS:
+            raise BadRequestError(f"set is {shown(kind)}: expected {' or '.join(SETS)}.")
+        stops = (await self._training.looked(name)).stops
+        if not stops:
+            raise NoPolicyError(f"{name[:200]} has no policies of its training.")
+        return self._training.lists.ask(kind, stops).told()
+
+    async def animation(self, values: Values) -> Values:
+        """{"svg"}: the position over the training of a run, and of another beside it if one is named."""
+        temperature, training = temperature_of(values), self._training
+        labels = {state["name"]: state["label"] for state in self._policies.states()}
+        names = [text_of(values, "policy"), text_of(values, "beside")]
+        named = [(name, labels.get(name, name)) for name in names if name]
+        for name, _ in named:
+            await training.looked(name)
+
+        def drawn() -> Values:
+            return training.animation(named, game_of(values), temperature)
+
+        return await self._ask(drawn)
+
+    async def _ask(self, question: Callable[[], T]) -> T:
+        return await asyncio.wrap_future(self._policies.ask(question))
+
     async def _game(self, values: Values) -> BoardGame:
-        return await asyncio.wrap_future(self._policies.ask(lambda: game_of(values)))
+        return await self._ask(lambda: game_of(values))
 
     async def _moved(self, game: BoardGame, values: Values, temperature: float) -> BoardGame:
         """The game up to its place, and the policy's move there unless the game ends before it.
@@ -187,7 +254,7 @@ class Answers:
             moves = (*game.moves[: game.at], str(move))
             return game_at(game.fen, moves, len(moves))
 
-        return await asyncio.wrap_future(policies.ask(moved))
+        return await self._ask(moved)
 
     async def _answer(self, game: BoardGame, values: Values) -> Values:
         view, pull, problem = await self._view(game, values)
@@ -214,7 +281,7 @@ class Answers:
             update_of(values),
             temperature_of(values),
         )
-        ask, training = self._policies.ask, self._training
+        training = self._training
 
         def asked() -> tuple[PositionView | None, Pull | None, str]:
             view, problem = training.view(name, update, game, temperature)
@@ -224,7 +291,7 @@ class Answers:
         try:
             if update is not None:
                 await training.looked(name)
-            return await asyncio.wrap_future(ask(asked))
+            return await self._ask(asked)
         except NoPolicyError as error:  # the board can be used without
             return None, None, str(error)
 
@@ -267,90 +334,3 @@ async def _unexpected(request: Request, error: Exception) -> Response:
     return Json(
         {"error": "The server failed at this question: its terminal says more."}, status_code=500
     )
-
-
-class TrainingAnswers:
-    """The answers, as JSON values.
-
-    Args:
-        policies: that can be asked about.
-        training: the same over their training.
-
-    Attributes:
-        every: the answers by the name that the page asks for.
-    """
-
-    def __init__(self, policies: BoardPolicies, training: Training) -> None:
-        self._policies, self._training = policies, training
-        self.every: Mapping[str, Callable[[Values], Awaitable[Values]]] = {
-            "look": self.look,
-            "curve": self.curve,
-            "positions": self.positions,
-            "animation": self.animation,
-        }
-
-    async def look(self, values: Values) -> Values:
-        """What there is of a run; its tag alone where the page knows that."""
-        name = text_of(values, "policy")
-        run = self._training.run(name)
-        if await asyncio.wrap_future(self._training.look(name)) and run.stops:
-            self._policies.load_again(name)  # if it failed: a snapshot may come before a checkpoint
-        told = run.told()
-        return {"tag": told["tag"]} if told["tag"] == text_of(values, "tag") else told
-
-    async def curve(self, values: Values) -> Values:
-        """{"points", "notes"}: the position under each policy of a run, on disk or recorded."""
-        name, temperature = text_of(values, "policy"), temperature_of(values)
-        ask, training = self._policies.ask, self._training
-        game = await asyncio.wrap_future(ask(lambda: game_of(values)))
-        points, notes = [], []
-
-        def point(update: int, moves: int, recorded: bool) -> Callable[[], Values]:
-            def asked() -> Values:
-                view, _ = training.view(name, update, game, temperature)
-                return point_of(view, update, moves, recorded=recorded)
-
-            return asked
-
-        run = await training.looked(name)
-        asked = [(stop.update, stop.scored_moves, False) for stop in run.stops]
-        recorded = await asyncio.wrap_future(
-            ask(lambda: training.recorded_only(name, game, temperature))
-        )
-        asked += [(update, moves, True) for update, moves in recorded]
-        for each in asked:  # one question each: those of the slider come between them
-            try:
-                points.append(await asyncio.wrap_future(ask(point(*each))))
-            except NoPolicyError as error:
-                notes.append(str(error))
-        points = sorted(points, key=lambda point: point["scored_moves"])
-        return {"points": points, "notes": notes[:8]}
-
-    async def positions(self, values: Values) -> Values:
-        """{"progress", "positions", "problem"}: a set of positions, sorted by what changed most over a run.
-
-        Raises:
-            BadRequestError: there is no such set.
-            NoPolicyError: there is no such run, or it has no policies on disk.
-        """
-        name, kind = text_of(values, "policy"), text_of(values, "set")
-        if kind not in SETS:
-            raise BadRequestError(f"set is {shown(kind)}: expected {' or '.join(SETS)}.")
-        stops = (await self._training.looked(name)).stops
-        if not stops:
-            raise NoPolicyError(f"{name[:200]} has no policies of its training.")
-        return self._training.lists.ask(kind, stops).told()
-
-    async def animation(self, values: Values) -> Values:
-        """{"svg"}: the position over the training of a run, and of another beside it if one is named."""
-        temperature, training = temperature_of(values), self._training
-        labels = {state["name"]: state["label"] for state in self._policies.states()}
-        names = [text_of(values, "policy"), text_of(values, "beside")]
-        named = [(name, labels.get(name, name)) for name in names if name]
-        for name, _ in named:
-            await training.looked(name)
-
-        def drawn() -> Values:
-            return training.animation(named, game_of(values), temperature)
-
-        return await asyncio.wrap_future(self._policies.ask(drawn))

@@ -223,7 +223,7 @@ class BoardPolicies:
 
 def _newest_fault(name: str) -> str:
     """What is wrong with the newest checkpoint of a run folder; "" where nothing is, or there is none."""
-    found = checkpoint.checkpoints(Path(name) / "checkpoints")
+    found = checkpoint.directories(Path(name) / "checkpoints")
     try:
         if found:
             checkpoint.load(found[-1])

@@ -9,7 +9,6 @@ import signal
 import socket
 import sys
 import threading
-import webbrowser
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -264,8 +263,3 @@ def can_show_pages() -> bool:
     if sys.platform != "linux":
         return True
     return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
-
-
-def open_page(url: str) -> None:
-    """Opens the page in the user's browser, where there is one."""
-    webbrowser.open(url)

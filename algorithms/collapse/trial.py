@@ -20,7 +20,7 @@ from algorithms.config.run import TrainConfig
 from algorithms.core.checks import require_choice
 from algorithms.networks.settings import NetworkConfig
 from algorithms.reports.run_files import read_metrics
-from algorithms.run_folder.console import NoDisplay
+from algorithms.run_folder.console import Display
 from algorithms.training.trainer import train
 from algorithms.updates.learner import NonFiniteError
 
@@ -130,7 +130,7 @@ def run_trial(
                 result = train(
                     dataclasses.replace(config, run_dir=run_dir),
                     make_session=session_with(trial.broken),
-                    display=NoDisplay(),
+                    display=Display(),
                 )
             except NonFiniteError as error:
                 rows.append({"seed": seed, "error": str(error)})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import socket
+import webbrowser
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -119,7 +120,7 @@ def _serve(options: argparse.Namespace, listening: socket.socket) -> int:
     """Serves the page until a signal raises."""
     from algorithms.board.app import make_app
     from algorithms.board.policies import BoardPolicies
-    from algorithms.board.server import address, can_show_pages, known_hosts, open_page, serve
+    from algorithms.board.server import address, can_show_pages, known_hosts, serve
     from algorithms.board.training import Training
     from algorithms.config.foreign import Trust
     from chess_env.evaluators import CachedEvaluator, make_evaluator
@@ -137,7 +138,7 @@ def _serve(options: argparse.Namespace, listening: socket.socket) -> int:
     def ready() -> None:
         print("\n".join(message_lines(f"the board: {url} (Ctrl-C ends it)")), flush=True)
         if not options.no_browser and can_show_pages():
-            open_page(url)
+            webbrowser.open(url)
 
     try:
         policies.load_all()

@@ -37,14 +37,10 @@ def run(arguments: Sequence[str]) -> int:
     """Exit code: 0 where all runs ran, 1 where some broke or it was refused, 130, 143 or 129 after a signal."""
     options = make_parser().parse_intermixed_args(list(arguments))
     from algorithms.collapse import CAUSES
-    from algorithms.comparison.compare import StoppedError, compare
-    from algorithms.comparison.grid import GridError
-    from algorithms.comparison.jobs import MixedError
+    from algorithms.comparison.compare import compare
+    from algorithms.comparison.grid import StoppedError
     from algorithms.comparison.plan import Plan
-    from algorithms.comparison.ray_executor import ClusterError
-    from algorithms.comparison.tuning import TuningError
     from algorithms.config.names import NAMES
-    from chess_env.evaluators import EngineError
 
     # A value that was not given is left to the plan, which has the defaults.
     names = [field.name for field in dataclasses.fields(Plan)]
@@ -85,17 +81,8 @@ def run(arguments: Sequence[str]) -> int:
     except StoppedError as stopped:
         again = shlex.join([*program(), "compare", *arguments])
         print(f"{stopped}; the same command continues:\n  {again}")
-        return stopped.exit_code
-    except (
-        ValueError,
-        OSError,
-        ImportError,
-        ClusterError,
-        EngineError,
-        GridError,
-        MixedError,
-        TuningError,
-    ) as error:
+        return stopped.grid.exit_code
+    except (ValueError, RuntimeError, OSError, ImportError) as error:
         complain("chess-lab compare", error)
         return 1
     print("\n".join(result.lines()))

@@ -202,20 +202,8 @@ def written(diagnosis: Diagnosis, run: str, *, reasons: bool = False) -> list[st
         *_outcome(diagnosis),
         "",
         *_stages(diagnosis.chain),
+        *_findings(diagnosis, run, reasons, "update"),
     ]
-    harmful = [cause for cause in diagnosis.causes if cause.is_harmful]
-    harmless = [cause for cause in diagnosis.causes if not cause.is_harmful]
-    for title, causes in (("causes", harmful), ("present, harmless at this size", harmless)):
-        if causes:
-            lines += ["", f"{title}:"]
-        for cause in causes:
-            lines += _cause(1 + diagnosis.causes.index(cause), cause, run)
-    if diagnosis.untold:
-        lines += ["", "cannot tell:", *_untold(diagnosis.untold)]
-    if diagnosis.ruled_out:
-        lines += ["", *_ruled_out(diagnosis, reasons)]
-    if diagnosis.notes:
-        lines += ["", "notes:", *(line for note in diagnosis.notes for line in _listed(note))]
     if (tried := diagnosis.tried) is not None:
         says = f"tried against {tried.cause}: {tried.says} (docs/remedies.md)"
         lines += ["", *_wrapped(says, "", " " * 3)]
@@ -250,12 +238,20 @@ def written_foreign(diagnosis: ForeignDiagnosis, *, reasons: bool = False) -> li
             if known
             else "not in the log",
         )
+    return lines + _findings(diagnosis, "RUN", reasons, "step")
+
+
+def _findings(
+    diagnosis: Diagnosis | ForeignDiagnosis, run: str, reasons: bool, counted: str
+) -> list[str]:
+    """Causes, what cannot be told, what is ruled out, notes; `counted` is what the log counts."""
+    lines = []
     for title, harmful in (("causes", True), ("present, harmless at this size", False)):
         causes = [cause for cause in diagnosis.causes if cause.is_harmful is harmful]
         if causes:
             lines += ["", f"{title}:"]
         for cause in causes:
-            lines += _cause(1 + diagnosis.causes.index(cause), cause, "RUN", "step")
+            lines += _cause(1 + diagnosis.causes.index(cause), cause, run, counted)
     if diagnosis.untold:
         lines += ["", "cannot tell:", *_untold(diagnosis.untold)]
     if diagnosis.ruled_out:
@@ -306,7 +302,7 @@ def _stages(chain: SignalChain) -> list[str]:
     )
 
 
-def _cause(place: int, cause: Finding, run: str, counted: str = "update") -> list[str]:
+def _cause(place: int, cause: Finding, run: str, counted: str) -> list[str]:
     from algorithms.doctor.findings import Named, rerun
 
     found = cause.verdict

@@ -51,10 +51,6 @@ _NO_GAMES = {
 """Measures in place of whole games, and what each does with games."""
 
 
-class EvalError(Exception):
-    """The command line makes no sense; the message says what to change."""
-
-
 def run(arguments: Sequence[str]) -> int:
     """Exit code: 0; 130 after Ctrl-C, 143 after SIGTERM, 129 after SIGHUP; 1 where a match or a file failed.
 
@@ -65,7 +61,7 @@ def run(arguments: Sequence[str]) -> int:
     options = parser.parse_args(list(arguments))
     try:
         _check(options, games)
-    except EvalError as error:
+    except ValueError as error:
         return _end(1, [str(error)])
     if options.positions:
         return _judge_positions(options)
@@ -187,45 +183,45 @@ def _check(options: argparse.Namespace, games: argparse._ArgumentGroup) -> None:
     """Refuses what would fail after minutes of games; what is in the files stays until there are some.
 
     Raises:
-        EvalError: names the option and what it may be.
+        ValueError: names the option and what it may be.
         JsonPathError: the file named by --json cannot be written.
     """
     temperatures = options.temperature or []
     asked = [flag for flag in _NO_GAMES if getattr(options, flag.removeprefix("--"))]
     if len(asked) > 1:
-        raise EvalError(f"{asked[0]} and {asked[1]} are two measures: ask for one at a time")
+        raise ValueError(f"{asked[0]} and {asked[1]} are two measures: ask for one at a time")
     for action in games._group_actions if asked else ():  # argparse has no public list of them
         if getattr(options, action.dest) is not None:
             flag, mode = action.option_strings[0], f"{asked[0]} {_NO_GAMES[asked[0]]}"
-            raise EvalError(f"{flag} is of games and {mode}: leave one of them out")
+            raise ValueError(f"{flag} is of games and {mode}: leave one of them out")
     if fault := suite_fault(options):
-        raise EvalError(fault)
+        raise ValueError(fault)
     if options.positions:
         for each in temperatures:
             if not (math.isfinite(each) and each >= 0):
-                raise EvalError(
+                raise ValueError(
                     f"--temperature is {each}: expected a temperature of at least 0 (0 is greedy)"
                 )
             if temperatures.count(each) > 1:
-                raise EvalError(f"--temperature names {each:g} twice: give each once")
+                raise ValueError(f"--temperature names {each:g} twice: give each once")
     elif len(temperatures) > 1:
-        raise EvalError("--temperature is given more than once: games are played at one")
+        raise ValueError("--temperature is given more than once: games are played at one")
     options.games = DEFAULT_GAMES if options.games is None else options.games
     options.openings = DEFAULT_OPENINGS if options.openings is None else options.openings
     if options.games < 2 or options.games % 2:
-        raise EvalError(f"--games is {options.games}: games come in pairs, give an even number")
+        raise ValueError(f"--games is {options.games}: games come in pairs, give an even number")
     if options.seed < 0:
-        raise EvalError(f"--seed is {options.seed}: expected at least 0")
+        raise ValueError(f"--seed is {options.seed}: expected at least 0")
     if repeated := {name for name in options.opponents or () if options.opponents.count(name) > 1}:
-        raise EvalError(f"--opponents names {sorted(repeated)[0]!r} twice: give each once")
+        raise ValueError(f"--opponents names {sorted(repeated)[0]!r} twice: give each once")
     if None not in (options.pgn, options.json) and options.pgn.resolve() == options.json.resolve():
-        raise EvalError(f"--pgn and --json both name {str(options.pgn)!r}: give two files")
+        raise ValueError(f"--pgn and --json both name {str(options.pgn)!r}: give two files")
     try_json(options.json)
     try:
         if options.pgn is not None:
             try_path(options.pgn)
     except OSError as error:
-        raise EvalError(cannot_write("--pgn", options.pgn, error)) from None
+        raise ValueError(cannot_write("--pgn", options.pgn, error)) from None
 
 
 def _temperature(options: argparse.Namespace) -> float:
@@ -411,7 +407,7 @@ def _judge_positions(options: argparse.Namespace) -> int:
     _print_positions(options, evaluator_id, found)
     judged = [quality.to_dict() for quality in found]
     noise = load_noise()
-    known = noise.to_dict() if noise.judge_id == evaluator_id else None
+    known = noise if noise["judge_id"] == evaluator_id else None
     write_json(
         options.json,
         {**values, "evaluator_id": evaluator_id, "noise": known, "positions": judged},

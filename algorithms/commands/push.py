@@ -90,7 +90,7 @@ def bundle_of(source: Path, title: str, license_id: str) -> dict[str, bytes]:
     from algorithms.config.files import load_network, read_settings
     from algorithms.reports.run_files import read_run
     from algorithms.run_folder import checkpoint as saved
-    from algorithms.run_folder.bundle import CARD_FILE, BundleError, bundle
+    from algorithms.run_folder.bundle import CARD_FILE, BundleError
 
     checkpoint, run_dir = source, source
     if (source / saved.MANIFEST_FILE).exists():
@@ -124,10 +124,9 @@ def bundle_of(source: Path, title: str, license_id: str) -> dict[str, bytes]:
         "precision": dataclasses.asdict(network.precision),
         "rollout": {"temperature": network.temperature},
     }
-    return bundle(
-        {
-            CARD_FILE: card.encode(),
-            CONFIG_FILE: closed_object(settings),
-            saved.WEIGHTS_FILE: saved.read_verified(checkpoint / saved.WEIGHTS_FILE),
-        }
-    )
+    contents = {
+        CARD_FILE: card.encode(),
+        CONFIG_FILE: closed_object(settings),
+        saved.WEIGHTS_FILE: saved.read_verified(checkpoint / saved.WEIGHTS_FILE),
+    }
+    return {**contents, saved.MANIFEST_FILE: saved.manifest(contents)}

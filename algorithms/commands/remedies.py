@@ -97,6 +97,7 @@ def _list(options: argparse.Namespace, arguments: Sequence[str]) -> int:
 def _run(options: argparse.Namespace, arguments: Sequence[str]) -> int:
     from algorithms.comparison import remedy_runs
     from algorithms.comparison.executors import open_executor
+    from algorithms.comparison.grid import StoppedError
     from algorithms.run_folder.atomic_files import replace_json
 
     lists = {name: getattr(options, name) for name in ("faults", "remedies")}
@@ -122,11 +123,10 @@ def _run(options: argparse.Namespace, arguments: Sequence[str]) -> int:
     try:
         with where as executor:
             found = remedy_runs.run_matrix(plan, out, executor, retry_failed=options.retry_failed)
-    except remedy_runs.StoppedMatrixError as stopped:
+    except StoppedError as stopped:
         again = shlex.join([*program(), "remedies", *arguments])
-        (grid,) = stopped.args
-        print(f"{grid.stopped_by}: stopped; the same command continues:\n  {again}")
-        return int(grid.exit_code)
+        print(f"{stopped.grid.stopped_by}: stopped; the same command continues:\n  {again}")
+        return stopped.grid.exit_code
     replace_json(out / remedy_runs.RESULT_FILE, found)
     _say(found, options.json)
     return 1 if found["broken"] else 0

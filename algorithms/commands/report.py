@@ -24,10 +24,6 @@ EXAMPLES = (
 DEFAULT_NAME = "report.html"
 
 
-class ReportError(Exception):
-    """No page can be made; the message says why and what to do."""
-
-
 def run(arguments: Sequence[str]) -> int:
     """Exit code: 0, or 1 where no page could be made; writes the page and prints its path."""
     options = make_parser().parse_args(list(arguments))
@@ -36,7 +32,7 @@ def run(arguments: Sequence[str]) -> int:
         out = _checked_target(options.out or root / DEFAULT_NAME)
         runs, page = make_page(root, options.dirs)
         _write(out, page)
-    except (ReportError, ValueError) as error:
+    except ValueError as error:
         complain("chess-lab report", error)
         return 1
     size_kb = len(page.encode()) / 1000
@@ -78,8 +74,7 @@ def make_page(root: Path, dirs: Sequence[Path]) -> tuple[int, str]:
         dirs: `root` alone, or several at or below it.
 
     Raises:
-        ReportError: there is no run, or none that can be read.
-        ValueError: one of them is no folder.
+        ValueError: there is no run, or none that can be read, or one of `dirs` is no folder.
     """
     from algorithms.reports.page import PageNotes, build_page, group_columns
     from algorithms.reports.run_files import RunFileError, find_run_folders, read_run
@@ -89,7 +84,7 @@ def make_page(root: Path, dirs: Sequence[Path]) -> tuple[int, str]:
         below, said = find_run_folders(given)
         if not below:
             linked = f" ({' '.join(said)})" if said else ""
-            raise ReportError(
+            raise ValueError(
                 f"no metrics.jsonl in or below {str(given)!r}{linked}: train first, for example "
                 "`chess-lab train grpo --run-dir DIR`"
             )
@@ -103,7 +98,7 @@ def make_page(root: Path, dirs: Sequence[Path]) -> tuple[int, str]:
         except RunFileError as error:
             broken.append(str(error))
     if not runs:
-        raise ReportError("; ".join(broken))
+        raise ValueError("; ".join(broken))
     notes += [f"Left out: {reason}" for reason in broken]
     groups = group_columns(runs)
     page_notes = PageNotes(
@@ -201,9 +196,9 @@ def _presets(groups: Sequence[RunGroup]) -> dict[str, Mapping[str, str]]:
 def _checked_target(out: Path) -> Path:
     """`out`, if a page may be written there: it must be an .html file, so that no record is replaced."""
     if out.suffix.lower() not in (".html", ".htm"):
-        raise ReportError(f"--out {str(out)!r} does not end in .html: give the name of a page")
+        raise ValueError(f"--out {str(out)!r} does not end in .html: give the name of a page")
     if out.is_dir():
-        raise ReportError(f"--out {str(out)!r} is a folder: give the name of a page in it")
+        raise ValueError(f"--out {str(out)!r} is a folder: give the name of a page in it")
     return out
 
 
@@ -213,6 +208,6 @@ def _write(out: Path, page: str) -> None:
         out.parent.mkdir(parents=True, exist_ok=True)
         replace_file(out, page.encode())
     except OSError as error:
-        raise ReportError(
+        raise ValueError(
             f"{str(out)!r} cannot be written ({error.strerror}): choose another --out"
         ) from None

@@ -101,11 +101,6 @@ def _plain(source: str) -> str:
     return "".join(letter if letter.isascii() and letter.isprintable() else "?" for letter in name)
 
 
-def near_shipped(source: str) -> str | None:
-    """The shipped policy that was probably meant."""
-    return nearest(source, [path.stem for path in _SHIPPED.glob("*.safetensors")])
-
-
 def is_shipped(source: str) -> bool:
     """Whether it is the name of a policy that comes with the project."""
     return _SHIPPED.joinpath(f"{source}.safetensors").exists()
@@ -114,7 +109,7 @@ def is_shipped(source: str) -> bool:
 def look_for(source: str) -> None:
     """Raises ValueError where there is nothing of that name: a GUI may start engines in another folder."""
     if not Path(source).exists() and not is_shipped(source):
-        near = near_shipped(source)
+        near = nearest(source, [path.stem for path in _SHIPPED.glob("*.safetensors")])
         meant = f"; did you mean {near!r}?" if near else ""
         raise ValueError(
             f"{source!r} cannot be read: there is no such file, folder or policy, looked for from {str(Path.cwd())!r} "

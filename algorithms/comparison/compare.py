@@ -18,7 +18,7 @@ from typing import Any
 from algorithms.comparison.analysis import analyse, family_lines
 from algorithms.comparison.controls import Control, judged, make_controls
 from algorithms.comparison.executors import Executor, open_executor
-from algorithms.comparison.grid import lock_grid, run_grid
+from algorithms.comparison.grid import StoppedError, lock_grid, run_grid
 from algorithms.comparison.grid_runs import GridResult, GridRun
 from algorithms.comparison.jobs import MixedError, cured, make_jobs, read_jobs, refuse_other_runs
 from algorithms.comparison.outlook import outlook
@@ -32,14 +32,6 @@ from algorithms.run_folder.atomic_files import replace_json
 from chess_env.evaluators import make_evaluator
 
 RESULT_FILE, RUNS = "comparison.json", "runs"
-
-
-class StoppedError(RuntimeError):
-    """A signal ended the comparison early; calling again continues."""
-
-    def __init__(self, grid: GridResult) -> None:
-        super().__init__(f"stopped by {grid.stopped_by}")
-        self.exit_code = grid.exit_code
 
 
 @dataclasses.dataclass(frozen=True)

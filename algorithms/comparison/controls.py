@@ -44,41 +44,6 @@ class Control:
     exact: bool
 
 
-@dataclasses.dataclass(frozen=True)
-class Verdict:
-    """The result of a control.
-
-    Attributes:
-        control: the pair.
-        seeds: that both ran.
-        early_percent: largest difference in held-out regret at the first evaluation after the start,
-            percent of the start.
-        largest_percent: the largest at any evaluation.
-        largest_entropy: the largest difference in held-out entropy at any evaluation, nats.
-        coincides: whether they are equal, or early_percent is within `EARLY_PERCENT` where rounding
-            may make them differ.
-    """
-
-    control: Control
-    seeds: tuple[int, ...]
-    early_percent: float
-    largest_percent: float
-    largest_entropy: float
-    coincides: bool
-
-    def sentence(self) -> str:
-        """The verdict in words."""
-        pair = f"{self.control.ours} and {self.control.theirs} ({self.control.because})"
-        if self.largest_percent == self.largest_entropy == 0:
-            return f"{pair} are identical on seeds {self.seeds}."
-        verb = "coincide" if self.coincides else "DO NOT COINCIDE"
-        return (
-            f"{pair} {verb} on seeds {self.seeds}: held-out regret differs by at most "
-            f"{self.early_percent:.2g} % of the start at the first evaluation and "
-            f"{self.largest_percent:.2g} % at any, entropy by {self.largest_entropy:.2g} nats."
-        )
-
-
 def make_controls(
     plan: Plan, variants: Sequence[Variant], *, cache: Path | None
 ) -> tuple[tuple[Variant, ...], tuple[Control, ...]]:
@@ -121,37 +86,50 @@ def _one_step(plan: Plan, preset: str, cache: Path | None) -> Variant:
     return Variant(f"control+{preset}", f"control+{preset}", CONTROL, config)
 
 
-def judge(
-    control: Control, ours: Sequence[RunSummary], theirs: Sequence[RunSummary]
-) -> Verdict | None:
-    """The verdict on a control; None where no seed ran on both sides."""
-    by_seed = {each.seed: each for each in theirs}
-    pairs = [(each, by_seed[each.seed]) for each in ours if each.seed in by_seed]
-    if not pairs:
-        return None
-    regret = [
-        100 * np.abs(np.subtract(a.regret_cp, b.regret_cp)) / a.regret_cp[0] for a, b in pairs
-    ]
-    entropy = [np.abs(np.subtract(a.entropy, b.entropy)) for a, b in pairs]
-    early = max(float(row[1]) for row in regret)
-    largest = max(float(row.max()) for row in regret)
-    apart = max(float(row.max()) for row in entropy)
-    coincides = largest == apart == 0 if control.exact else early <= EARLY_PERCENT
-    seeds = tuple(a.seed for a, _ in pairs)
-    return Verdict(control, seeds, early, largest, apart, coincides)
-
-
 def judged(
     controls: Sequence[Control], readings: dict[str, dict[int, RunSummary]]
 ) -> list[dict[str, Any]]:
     """Verdicts on the controls as JSON values; one that cannot be judged says so."""
     found = []
     for control in controls:
-        ours, theirs = (list(readings.get(n, {}).values()) for n in (control.ours, control.theirs))
-        verdict = judge(control, ours, theirs)
-        if verdict is None:
+        ours, theirs = (readings.get(name, {}) for name in (control.ours, control.theirs))
+        pairs = [(each, theirs[seed]) for seed, each in ours.items() if seed in theirs]
+        if pairs:
+            found.append(_verdict(control, pairs))
+        else:
             sentence = f"{control.ours} and {control.theirs}: no seed ran in both."
             found.append({"coincides": None, "sentence": sentence})
-        else:
-            found.append({**dataclasses.asdict(verdict), "sentence": verdict.sentence()})
     return found
+
+
+def _verdict(control: Control, pairs: Sequence[tuple[RunSummary, RunSummary]]) -> dict[str, Any]:
+    """How far the two are apart: held-out regret in percent of the start, held-out entropy in nats."""
+    regret = [
+        100 * np.abs(np.subtract(a.regret_cp, b.regret_cp)) / a.regret_cp[0] for a, b in pairs
+    ]
+    entropy = [np.abs(np.subtract(a.entropy, b.entropy)) for a, b in pairs]
+    early = max(float(row[1]) for row in regret)  # at the first evaluation after the start
+    largest = max(float(row.max()) for row in regret)
+    apart = max(float(row.max()) for row in entropy)
+    identical = largest == apart == 0
+    # Where rounding may make the two differ, it needs time to.
+    coincides = identical if control.exact else early <= EARLY_PERCENT
+    seeds = tuple(a.seed for a, _ in pairs)
+    sentence = f"{control.ours} and {control.theirs} ({control.because}) "
+    if identical:
+        sentence += f"are identical on seeds {seeds}."
+    else:
+        sentence += (
+            f"{'coincide' if coincides else 'DO NOT COINCIDE'} on seeds {seeds}: held-out regret differs by at most "
+            f"{early:.2g} % of the start at the first evaluation and {largest:.2g} % at any, entropy by "
+            f"{apart:.2g} nats."
+        )
+    return {
+        "control": dataclasses.asdict(control),
+        "seeds": seeds,
+        "early_percent": early,
+        "largest_percent": largest,
+        "largest_entropy": apart,
+        "coincides": coincides,
+        "sentence": sentence,
+    }

@@ -103,16 +103,9 @@ class LocalProcesses:
         """Starts nothing yet.
 
         Args:
-            jobs: processes at a time.
+            jobs: processes at a time, at least 1.
             command: the program and its first arguments; those of the cell follow.
-
-        Raises:
-            ValueError: `jobs` is below 1.
         """
-        if jobs < 1:
-            raise ValueError(
-                f"jobs is {jobs}: set it to the number of processes at a time, at least 1"
-            )
         self.at_a_time: int | None = jobs
         self._command, self._cores = command, usable_cores()
         self._engines = share(self._cores, jobs)

@@ -35,6 +35,18 @@ class GridError(RuntimeError):
     """The grid cannot run here; the message says why and what to do."""
 
 
+class StoppedError(RuntimeError):
+    """A signal ended a grid early; calling again continues.
+
+    Attributes:
+        grid: how far it came.
+    """
+
+    def __init__(self, grid: GridResult) -> None:
+        super().__init__(f"stopped by {grid.stopped_by}")
+        self.grid = grid
+
+
 def lock_grid(out: Path) -> IO[str]:
     """`lock_folder` of a grid's folder; GridError where another process runs the grid."""
     return lock_folder(out, ".grid.lock", GridError)
@@ -54,17 +66,15 @@ def run_grid(
     second one kills the runs. Calling again with the same runs continues.
 
     Args:
-        grid_runs: with different names and folders.
+        grid_runs: with different names and folders, all of them below `out`.
         out: the grid's folder; made where missing, locked while this runs.
         executor: runs them.
         say: shows a line at the start and the end of every run.
         retry_failed: run the runs that failed in an earlier call again.
 
     Raises:
-        ValueError: two runs share a name or a folder, or one lies outside.
         GridError: another process runs this grid, or a folder holds something else.
     """
-    _check(grid_runs, out)
     out.mkdir(parents=True, exist_ok=True)
     with lock_grid(out):
         return _Grid(grid_runs, out, executor, say, retry_failed).run()
@@ -237,19 +247,3 @@ class _Grid:
 
     def _save(self) -> None:
         replace_json(self.out / CELLS_FILE, self.records)
-
-
-def _check(grid_runs: Sequence[GridRun], out: Path) -> None:
-    for what, values in (
-        ("names", [grid_run.name for grid_run in grid_runs]),
-        ("folders", [str(grid_run.folder.resolve()) for grid_run in grid_runs]),
-    ):
-        twice = sorted({value for value in values if values.count(value) > 1})
-        if twice:
-            raise ValueError(f"{what} {twice} occur more than once: give each cell its own")
-    inside = out.resolve()
-    for grid_run in grid_runs:
-        if inside not in grid_run.folder.resolve().parents:
-            raise ValueError(
-                f"{grid_run.name}: {grid_run.folder} is not below {out}: set it to one that is"
-            )

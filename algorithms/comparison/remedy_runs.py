@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import statistics
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from algorithms.collapse.cause import ARCHITECTURES
 from algorithms.collapse.remedies import REMEDIES, remedy_of
 from algorithms.collapse.trial import SOUND, STARTS, TWIN, UNTREATED, Start, Trial
 from algorithms.comparison.executors import Executor
-from algorithms.comparison.grid import run_grid
+from algorithms.comparison.grid import StoppedError, run_grid
 from algorithms.comparison.grid_runs import GridRun
 from algorithms.core.checks import require, require_choice, require_count
 from algorithms.networks.settings import DEFAULT_NETWORK
@@ -84,13 +84,8 @@ class RemedyPlan:
         return tuple(range(self.first_seed, self.first_seed + self.num_seeds))
 
 
-class StoppedMatrixError(Exception):
-    """A signal ended the runs early; its argument is the `GridResult`."""
-
-
 def run_matrix(
-    plan: RemedyPlan, out: Path, executor: Executor, *, say: Callable[[str], None] = print,
-    retry_failed: bool = False,
+    plan: RemedyPlan, out: Path, executor: Executor, *, retry_failed: bool = False
 ) -> dict[str, Any]:  # fmt: skip
     """The rows of every trial, as JSON values; what is in `out` already is not run again.
 
@@ -98,12 +93,11 @@ def run_matrix(
         plan: the matrix.
         out: its folder.
         executor: runs the trials.
-        say: shows a line for every step.
         retry_failed: run the trials that failed in an earlier call again.
 
     Raises:
         GridError: the folder is in use, or was begun with other settings.
-        StoppedMatrixError: a signal came; the same call continues.
+        StoppedError: a signal came; the same call continues.
     """
 
     def rows_of(
@@ -111,20 +105,20 @@ def run_matrix(
     ) -> tuple[Trials, list[str], set[str]]:
         """({(fault, remedy): rows}, lines on the trials that failed, commits that ran them)."""
         runs = {key: _grid_run(plan, key, folder, seeds) for key in keys}
-        grid = run_grid(list(runs.values()), folder, executor, say=say, retry_failed=retry_failed)
+        grid = run_grid(list(runs.values()), folder, executor, retry_failed=retry_failed)
         if grid.stopped_by is not None:
-            raise StoppedMatrixError(grid)
+            raise StoppedError(grid)
         results = {key: result for key, run in runs.items() if (result := run.result()) is not None}
         commits = {str((result["git"] or {}).get("commit")) for result in results.values()}
         return {key: result["rows"] for key, result in results.items()}, grid.lines(), commits
 
     faults = [fault for fault in plan.faults if fault != SOUND]
     sides = [(fault, side) for fault in faults for side in (UNTREATED, TWIN)]
-    say(f"which faults do harm, on seeds {', '.join(map(str, HARM_SEEDS))}")
+    print(f"which faults do harm, on seeds {', '.join(map(str, HARM_SEEDS))}")
     found, broken, before = rows_of(sides, out / "harm", HARM_SEEDS)
     harm = {fault: _harm(found, fault) for fault in faults}
     harmful = [fault for fault in faults if plan.smoke or (harm[fault] or 0.0) > HARM]
-    say(f"harmful: {', '.join(harmful) or 'none'}")
+    print(f"harmful: {', '.join(harmful) or 'none'}")
     skipped: dict[str, dict[str, str]] = {}
     keys = []
     for fault in (*harmful, *({SOUND} & set(plan.faults))):

@@ -190,7 +190,8 @@ def combinations(
     grid: Sequence[tuple[str, tuple[Any, ...]]], config: TrainConfig
 ) -> list[dict[str, Any]]:
     """Every combination of the grid's values, of the settings that this run has."""
-    own = [(key, values) for key, values in grid if value_at(config, key) is not ABSENT]
+    known = values_of(config)
+    own = [(key, values) for key, values in grid if key in known]
     keys = [key for key, _ in own]
     return [
         dict(zip(keys, values, strict=True))
@@ -203,15 +204,9 @@ def last_part(name: str) -> str:
     return name.rpartition(".")[2]
 
 
-ABSENT = object()
-"""The value of a setting that a run does not have."""
-
-
-def value_at(config: Any, name: str) -> Any:
-    """The value of a dotted setting; `ABSENT` where the algorithm has no such field."""
-    for part in name.split("."):
-        config = getattr(config, part, ABSENT)
-    return config
+def values_of(config: TrainConfig) -> dict[str, Any]:
+    """Dotted setting -> its value in the run."""
+    return {each.name: each.value for each in settings_of(config)}
 
 
 def _parsed(what: str, text: str, hint: Any) -> Any:
@@ -264,14 +259,18 @@ def with_intervals(config: TrainConfig, least: int = EVALUATIONS) -> TrainConfig
 def mixed_settings(variants: Sequence[Variant]) -> list[str]:
     """Sentences on the settings that should be equal in the variants and are not; empty where all are."""
     found = []
-    every = [each for variant in variants for each in settings_of(variant.config)]
-    names = [each.name for each in every if each.is_single and each.name.startswith(SHARED)]
+    every = {variant.name: values_of(variant.config) for variant in variants}
+    names = [
+        name
+        for known in every.values()
+        for name, value in known.items()
+        if name.startswith(SHARED) and not isinstance(value, tuple)
+    ]
     for name in dict.fromkeys(names):
         values: dict[str, list[str]] = {}
-        for variant in variants:
-            value = value_at(variant.config, name)
-            if value is not ABSENT:
-                values.setdefault(str(value), []).append(variant.name)
+        for variant, known in every.items():
+            if name in known:
+                values.setdefault(str(known[name]), []).append(variant)
         if len(values) > 1:
             listed = ", ".join(f"{value} in {names[0]}" for value, names in values.items())
             found.append(f"the columns differ in {name} ({listed})")
@@ -303,7 +302,8 @@ def foreign_arguments(config: TrainConfig) -> tuple[str, ...]:
     settings = dict.fromkeys(name.setting for name in names)
     said = [config.preset] if "algorithm.name" in settings and config.preset else []
     settings.pop("algorithm.name", None)
-    return (*said, *(w for name in settings for w in _flag(name, value_at(config, name))))
+    known = values_of(config)
+    return (*said, *(w for name in settings for w in _flag(name, known[name])))
 
 
 def _flag(setting: str, value: Any) -> list[str]:

@@ -30,11 +30,6 @@ class Setting(NamedTuple):
         """What the field holds."""
         return getattr(self.owner, self.field)
 
-    @property
-    def is_single(self) -> bool:
-        """Whether it holds one value and no list."""
-        return not isinstance(self.value, tuple)
-
 
 def settings_of(config: Any, prefix: str = "") -> Iterator[Setting]:
     """Every setting of a nested dataclass, in its order; `prefix` stands before their names."""

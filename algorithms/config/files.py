@@ -6,6 +6,7 @@ import dataclasses
 import sys
 import typing
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Literal, NamedTuple, Union
@@ -178,7 +179,7 @@ def read_settings(path: Path) -> dict[str, Any]:
     Raises:
         ValueError: it cannot be read, holds no object, or is not what was written; the message names the file.
     """
-    try:
+    with _reading(path):
         data = read_file(path)
         values = parse_json(data)
         if not isinstance(values, dict):
@@ -190,8 +191,6 @@ def read_settings(path: Path) -> dict[str, Any]:
             )
         values.pop(CHECKSUM, None)
         return of_its_time(values)
-    except (OSError, ValueError) as error:
-        raise _unreadable(path, error) from error
 
 
 def of_its_time(values: dict[str, Any]) -> dict[str, Any]:
@@ -259,11 +258,9 @@ def load(path: Path, trust: Trust = NO_TRUST, other: TrainConfig | None = None) 
     if other is not None:
         own = to_dict(other)
         values |= {name: own[name] for name in ("algorithm", "regularizer", "preset")}
-    try:
+    with _reading(path):
         require_trust(path, foreign_names(values), trust)
         return from_dict(values)
-    except (ValueError, TypeError) as error:
-        raise _unreadable(path, error) from error
 
 
 def load_record(path: Path, known: TrainConfig) -> TrainConfig:
@@ -276,10 +273,8 @@ def load_record(path: Path, known: TrainConfig) -> TrainConfig:
     name, wanted = _algorithm_name(values), recorded_name(known.algorithm)
     if ":" in name and name != wanted:
         raise ValueError(f"{path} is of a run of algorithm {shown(name)}, not {wanted!r}")
-    try:
+    with _reading(path):
         return from_dict(values, type(known.algorithm) if name == wanted else None)
-    except (ValueError, TypeError) as error:
-        raise _unreadable(path, error) from error
 
 
 def _algorithm_name(values: dict[str, Any]) -> str:
@@ -287,11 +282,16 @@ def _algorithm_name(values: dict[str, Any]) -> str:
     return str(algorithm.get("name")) if isinstance(algorithm, dict) else ""
 
 
-def _unreadable(path: Path, error: Exception) -> ValueError:
-    begun = ""
-    if isinstance(error, FileNotFoundError):
-        begun = "; no run has begun there: give another folder, or repeat the command that begins the run"
-    return ValueError(f"{path} is not a readable run configuration: {error}{begun}")
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """Makes the errors of a configuration that cannot be read ValueErrors that name its file."""
+    try:
+        yield
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        begun = ""
+        if isinstance(error, FileNotFoundError):
+            begun = "; no run has begun there: give another folder, or repeat the command that begins the run"
+        raise ValueError(f"{path} is not a readable run configuration: {error}{begun}") from error
 
 
 class RunNetwork(NamedTuple):
@@ -322,7 +322,7 @@ def load_network(path: Path, trust: Trust = NO_TRUST) -> RunNetwork:
         UntrustedError: it names a network that `trust` does not allow; nothing was imported then.
     """
     values = read_settings(path)
-    try:
+    with _reading(path):
         policy = build(NetworkConfig, values.get("policy", {}), "policy")
         precision = build(PrecisionConfig, values.get("precision", {}), "precision")
         temperature = _temperature(values)
@@ -334,8 +334,6 @@ def load_network(path: Path, trust: Trust = NO_TRUST) -> RunNetwork:
         pretrained = values.get("loop") == PRETRAIN
         critic = not pretrained and from_dict(values).algorithm.needs().critic is not None
         return RunNetwork(policy, precision, temperature, critic)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise _unreadable(path, error) from error
 
 
 def load_temperature(path: Path) -> float:
@@ -345,10 +343,8 @@ def load_temperature(path: Path) -> float:
         ValueError: it cannot be read; the message names the file.
     """
     values = read_settings(path)
-    try:
+    with _reading(path):
         return _temperature(values)
-    except (ValueError, KeyError, TypeError) as error:
-        raise _unreadable(path, error) from error
 
 
 def _temperature(values: dict[str, Any]) -> float:

@@ -29,19 +29,6 @@ from chess_env.custom_objects import spec_of
 from chess_env.evaluators import of_version
 from chess_env.rewards import DEFAULT_REWARD, SUCCESS, reward_text
 
-__all__ = [
-    "ALL_MOVES_GUESS",
-    "EnvConfig",
-    "MatchConfig",
-    "NetworkConfig",
-    "OptimizerConfig",
-    "PrecisionConfig",
-    "RegularizerConfig",
-    "RolloutConfig",
-    "TrainConfig",
-    "smoke",
-]
-
 Seed = Annotated[
     int,
     Rule(lambda seed: seed < 2**63, "it must be below 2**63"),

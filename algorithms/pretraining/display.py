@@ -10,7 +10,14 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from algorithms.core.checks import message_lines
-from algorithms.run_folder.console import PLAIN_INTERVAL_S, Row, fact_lines, make_console, number
+from algorithms.run_folder.console import (
+    PLAIN_INTERVAL_S,
+    Display,
+    Row,
+    fact_lines,
+    make_console,
+    number,
+)
 from algorithms.run_folder.terminal import print_visibly
 
 
@@ -67,8 +74,13 @@ class Bar:
         self.stop()
 
 
-class PretrainDisplay:
-    """A `Display` of the rows of a pretraining run, and the bars beside it; on standard output without a console."""
+class PretrainDisplay(Display):
+    """The rows of a pretraining run, and the bars beside it.
+
+    Args:
+        total_steps: budget in optimizer steps.
+        console: None means standard output; NO_COLOR is respected.
+    """
 
     def __init__(self, total_steps: int, console: Console | None = None) -> None:
         self._console = console or make_console()

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from safetensors.torch import load as load_tensors
@@ -23,62 +23,31 @@ class ProcessLostError(RuntimeError):
     """Another process of the run has ended, and this one cannot go on without it."""
 
 
-class Processes(Protocol):
-    """The processes that carry a run; every method is called by all of them, in the same order.
+class Processes:
+    """The processes that carry a run; every method is called by all of them, in the same order. Here there is one.
 
     Attributes:
-        rank: which one this is; 0 writes the record.
+        rank: which one this is, from 0; 0 writes the record.
         count: how many there are.
         count_here: how many of them this machine has.
     """
 
-    @property
-    def rank(self) -> int:
-        """Number of this process, from 0."""
-        ...
-
-    @property
-    def count(self) -> int:
-        """Number of processes."""
-        ...
-
-    @property
-    def count_here(self) -> int:
-        """Number of processes on this machine."""
-        ...
-
-    def gather(self, value: Any) -> list[Any]:
-        """Every process's value, by rank; values are JSON, tuples, arrays and CPU tensors, nested."""
-        ...
-
-    def gather_tensor(self, value: Tensor) -> Tensor:
-        """`[count, ...]`: every process's tensor, by rank; all have one shape."""
-        ...
-
-    def any(self, flag: bool) -> bool:
-        """Whether a process says True."""
-        ...
-
-
-class Alone:
-    """The one process of a run."""
-
     rank, count, count_here = 0, 1, 1
 
     def gather(self, value: Any) -> list[Any]:
-        """The value."""
+        """Every process's value, by rank; values are JSON, tuples, arrays and CPU tensors, nested."""
         return [value]
 
     def gather_tensor(self, value: Tensor) -> Tensor:
-        """`[1, ...]`: the tensor with an axis before its own."""
+        """`[count, ...]`: every process's tensor, by rank; all have one shape."""
         return value.unsqueeze(0)
 
     def any(self, flag: bool) -> bool:
-        """The flag."""
+        """Whether a process says True."""
         return flag
 
 
-class Group:
+class Group(Processes):
     """Several processes, by torch.distributed, whose group is there (`joined_processes`).
 
     Only numbers and JSON are exchanged: torch's own collectives for objects unpickle what arrives.
@@ -164,7 +133,7 @@ class Shards:
     """
 
     count: int = 1
-    processes: Processes = field(default_factory=Alone)
+    processes: Processes = field(default_factory=Processes)
 
     def __post_init__(self) -> None:
         check_division(self.count, self.processes.count)

@@ -24,7 +24,7 @@ from typing import IO, Any
 
 import torch
 
-from algorithms.processes.group import Alone, Group, Processes
+from algorithms.processes.group import Group, Processes
 from algorithms.run_folder.child_processes import environment_of_runs, launcher
 from algorithms.run_folder.stopping import SIGNALS
 from algorithms.run_folder.terminal import complain
@@ -164,7 +164,7 @@ def _wait(processes: Sequence[subprocess.Popen[bytes]], grace_s: float | None) -
 
 @contextlib.contextmanager
 def joined_processes() -> Iterator[Processes]:
-    """The processes that `--num-processes` or `torchrun` started, joined; `Alone` where none did.
+    """The processes that `--num-processes` or `torchrun` started, joined; the plain `Processes` where none did.
 
     Where there is CUDA, each process computes on the device of its local rank.
 
@@ -172,7 +172,7 @@ def joined_processes() -> Iterator[Processes]:
         RuntimeError: the others did not come, or somebody else came.
     """
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
-        yield Alone()
+        yield Processes()
         return
     import torch.distributed as dist
 

@@ -170,7 +170,7 @@ def read_run(folder: Path, name: str | None = None) -> RunRecord:
         RunFileError: a file is missing, is damaged before its last line, or says what no run says.
     """
     rows, notes = _rows(folder / METRICS_FILE)
-    config = _settings(folder / CONFIG_FILE, notes)
+    config = _read_or_note(folder / CONFIG_FILE, notes)
     notes += _doubts(folder)
     if config and config.pop(CHECKSUM, None) is None:
         notes.append(f"{CONFIG_FILE} has no checksum: damage would not be seen.")
@@ -277,15 +277,6 @@ def _rows(path: Path) -> tuple[list[dict[str, float | None]], list[str]]:
             "Lines have gaps there."
         )
     return rows, notes
-
-
-def _settings(path: Path, notes: list[str]) -> dict[str, Any]:
-    try:
-        return _read_or_note(path, notes)
-    except RunFileError:
-        raise
-    except ValueError as error:
-        raise RunFileError(f"{path} is damaged ({error})") from None
 
 
 def _read_or_note(path: Path, notes: list[str]) -> dict[str, Any]:

@@ -30,7 +30,6 @@ from algorithms.run_folder.checkpoint import (
     CheckpointError,
     closed,
     entry,
-    manifest,
 )
 
 CARD_FILE = "README.md"
@@ -42,15 +41,6 @@ _LARGEST_MANIFEST = 10_000  # bytes; ours have 600
 
 class BundleError(RuntimeError):
     """A bundle cannot be taken, read or written; the message says why and what to do."""
-
-
-def bundle(contents: Mapping[str, bytes]) -> dict[str, bytes]:
-    """The files of a bundle, by name.
-
-    Args:
-        contents: of each of `FILES`.
-    """
-    return {**contents, MANIFEST_FILE: manifest(contents)}
 
 
 def verified(
@@ -145,7 +135,7 @@ def write_bundle(folder: Path, contents: Mapping[str, bytes]) -> None:
 
     Args:
         folder: that is not there yet, or empty.
-        contents: of `bundle` or `verified`.
+        contents: each of `FILES`, and the manifest.
 
     Raises:
         BundleError: there is something already, or it cannot be written; nothing is left half-written.

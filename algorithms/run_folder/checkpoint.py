@@ -358,7 +358,7 @@ def load_newest(folder: Path) -> Checkpoint:
     Raises:
         CheckpointError: there is none.
     """
-    paths = checkpoints(folder)
+    paths = directories(folder)
     for path in reversed(paths):
         try:
             return load(path)
@@ -369,16 +369,11 @@ def load_newest(folder: Path) -> Checkpoint:
     raise CheckpointError(f"no intact checkpoint in {folder}: {found}; {remedy}")
 
 
-def checkpoints(folder: Path) -> list[Path]:
-    """Directories of the run's checkpoints, oldest first; unfinished ones left out."""
-    return directories(folder)
-
-
 def _prune(folder: Path, update: int) -> None:
     """Removes old checkpoints, and newer ones: those were passed over as damaged on resume."""
     best = (folder / "best").resolve()
-    newer = [p for p in checkpoints(folder) if update_of(p) > update]
-    older = [p for p in checkpoints(folder) if update_of(p) <= update][:-KEEP]
+    newer = [p for p in directories(folder) if update_of(p) > update]
+    older = [p for p in directories(folder) if update_of(p) <= update][:-KEEP]
     for path in newer + [p for p in older if p.resolve() != best]:
         remove_whole(path)
 
@@ -406,7 +401,7 @@ def newest_checkpoint(
         say_defaults(config, completed(load_json(config), settings)[1], say)
     record = run_dir / METRICS_FILE
     updates = any(row["step"] > 0 for row, _ in rows_of(record_lines(record), str(record)))
-    if updates or checkpoints(folder):
+    if updates or directories(folder):
         return load_newest(folder)
     say(f"{run_dir} has no checkpoint yet: the run begins anew from its config.json")
     return None

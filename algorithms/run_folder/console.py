@@ -9,7 +9,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from typing import IO, Any, Protocol, cast
+from typing import IO, Any, cast
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -76,8 +76,8 @@ def make_console() -> Console:
     return _VisibleConsole(file=cast(IO[str], Output()), highlight=False)
 
 
-class Display(Protocol):
-    """Shows the rows of a run; has no influence on it."""
+class Display:
+    """Shows the rows of a run, and has no influence on it. This one shows nothing."""
 
     def start(self, title: str, facts: Mapping[str, str]) -> None:
         """Shows what is about to run."""
@@ -90,22 +90,6 @@ class Display(Protocol):
 
     def stop(self) -> None:
         """Leaves the last state on the screen."""
-
-
-class NoDisplay:
-    """A display that shows nothing."""
-
-    def start(self, title: str, facts: Mapping[str, str]) -> None:
-        """Shows nothing, as all below."""
-
-    def show(self, row: Row, status: str) -> None:
-        """Nothing."""
-
-    def say(self, message: str) -> None:
-        """Nothing."""
-
-    def stop(self) -> None:
-        """Nothing."""
 
 
 def make_display(total_moves: int, console: Console | None = None) -> Display:
@@ -178,7 +162,7 @@ def fact_lines(facts: Mapping[str, str]) -> list[str]:
     return lines
 
 
-class PlainDisplay:
+class PlainDisplay(Display):
     """A line for each evaluation, and at least every ten seconds: for pipes and log files."""
 
     def __init__(self, total_moves: int, console: Console) -> None:
@@ -222,15 +206,12 @@ class PlainDisplay:
         for line in message_lines(message):
             self._print(line)
 
-    def stop(self) -> None:
-        """Nothing is pending."""
-
     def _print(self, text: str) -> None:
         # soft_wrap: a log line stays one line, however narrow the pipe claims to be.
         self._console.print(text, soft_wrap=True, markup=False)
 
 
-class LiveDisplay:
+class LiveDisplay(Display):
     """A table of 80 columns that is redrawn in place."""
 
     def __init__(self, total_moves: int, console: Console) -> None:

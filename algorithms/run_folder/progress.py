@@ -44,10 +44,6 @@ class Progress:
     largest_rollout: int = 0
 
 
-def _alone(own: Any) -> list[Any]:
-    return [own]
-
-
 class EvaluatorUsage:
     """The queries of a run to its evaluators, by the evaluators' own counters.
 
@@ -59,9 +55,7 @@ class EvaluatorUsage:
         others_cpu_s: CPU seconds that the other processes have used, as of the last `count`.
     """
 
-    def __init__(
-        self, evaluator: Evaluator, gather: Callable[[Any], Sequence[Any]] = _alone
-    ) -> None:
+    def __init__(self, evaluator: Evaluator, gather: Callable[[Any], Sequence[Any]]) -> None:
         self._evaluator, self._gather = evaluator, gather
         self._counted = 0, 0
         self._cpu_s = cpu_seconds()

@@ -93,7 +93,7 @@ class Snapshots:
     """
 
     def __init__(self, run_dir: Path, schedule: Schedule) -> None:
-        self._folder, self._schedule = run_dir / SNAPSHOTS, schedule
+        self._folder, self.schedule = run_dir / SNAPSHOTS, schedule
 
     def write(self, update: int, scored_moves: int, weights: Mapping[str, Tensor]) -> Path:
         """Path of the snapshot written for `update`; those that are kept no longer are removed.
@@ -117,13 +117,9 @@ class Snapshots:
                 f"snapshot {target} could not be written ({error.strerror or error}); it needs "
                 f"{len(data):,} bytes in {self._folder}. The run goes on without it: free space there"
             ) from error
-        for path in self._schedule.surplus(_moves_of(self._folder)):
+        for path in self.schedule.surplus(_moves_of(self._folder)):
             remove_whole(path)
         return target
-
-    def due(self, before: int, now: int, *, at_end: bool, checkpoint: bool) -> bool:
-        """As of `Schedule`."""
-        return self._schedule.due(before, now, at_end=at_end, checkpoint=checkpoint)
 
     def resume(self, update: int) -> None:
         """Removes those after `update`: the run goes on from there and writes them again."""

@@ -1,4 +1,4 @@
-"""Random batches that give an algorithm what it needs, and its whole policy loss over one."""
+"""Random batches that give an algorithm what it needs."""
 
 from __future__ import annotations
 
@@ -7,11 +7,9 @@ import dataclasses
 import torch
 from torch import Tensor
 
-from algorithms.core.advantages import normalized
-from algorithms.core.algorithm import Algorithm, Controls
+from algorithms.core.algorithm import Algorithm
 from algorithms.core.batch import FlatBatch, RolloutBatch, blank_batch
 from algorithms.core.distribution import MaskedCategorical
-from algorithms.core.losses import weighted_sum
 
 STARTS, PLIES, SLOTS = 3, 4, 7
 
@@ -39,25 +37,6 @@ class Case:
     def advantages(self) -> Tensor:
         """`[N, K]` the algorithm's advantages of the rollout."""
         return self.batch.flatten(self.algorithm.advantages(self.batch))
-
-    def loss(
-        self, logits: Tensor, controls: Controls | None = None, advantages: Tensor | None = None
-    ) -> Tensor:
-        """The batch's policy loss as the update adds it up, a scalar."""
-        advantages = self.advantages() if advantages is None else advantages
-        if self.algorithm.needs().normalize_advantages:
-            advantages = normalized(advantages, self.flat.valid)
-        controls = controls or self.algorithm.controls()
-        loss = self.algorithm.policy_loss(self.dist(logits), self.flat, advantages, controls).loss
-        assert loss.shape == self.flat.valid.shape
-        weights = self.batch.flatten(self.algorithm.weights(self.batch))
-        return weighted_sum(loss, weights, self.flat.valid)
-
-    def gradient(self, controls: Controls | None = None) -> Tensor:
-        """`[N, L]` d loss / d logits at the logits that sampled."""
-        logits = self.logits.clone().requires_grad_()
-        (gradient,) = torch.autograd.grad(self.loss(logits, controls), logits)
-        return gradient
 
 
 def noise_like(values: Tensor, seed: int = 0) -> Tensor:

@@ -311,7 +311,7 @@ class RunObserver:
     def _snapshot(self, *, at_end: bool, due: bool) -> None:
         done, before = self._session.progress, self._scored_moves
         self._scored_moves = done.scored_moves
-        if self._snapshots is None or not self._snapshots.due(
+        if self._snapshots is None or not self._snapshots.schedule.due(
             before, done.scored_moves, at_end=at_end, checkpoint=due
         ):
             return

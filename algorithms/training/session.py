@@ -27,7 +27,7 @@ from algorithms.networks.build import (
     trained_parameters,
 )
 from algorithms.networks.policy_net import PolicyNet
-from algorithms.processes import Alone, Processes, Shards
+from algorithms.processes import Processes, Shards
 from algorithms.regularization import Measurements, Regularizer, Signals
 from algorithms.rollouts.collect import Collected
 from algorithms.rollouts.worker import OneAtATime, RolloutWorker, Shard
@@ -75,7 +75,7 @@ class Session:
     ) -> None:
         check_sizes(config)  # first: the other check makes a batch of such groups
         check_settings(config)
-        self.shards = Shards(config.num_shards, processes or Alone())
+        self.shards = Shards(config.num_shards, processes or Processes())
         self.config = config = config.settled()
         self.device = choose_device(config.device)
         require(

@@ -13,7 +13,7 @@ from algorithms.config import files as config_file
 from algorithms.config.run import TrainConfig
 from algorithms.core.metrics import policy_metrics, sample_metrics
 from algorithms.networks.build import usual_torch
-from algorithms.processes import Alone, Processes
+from algorithms.processes import Processes
 from algorithms.rollouts.collect import Collected
 from algorithms.run_folder.atomic_files import new_folder
 from algorithms.run_folder.checkpoint import newest_checkpoint
@@ -68,7 +68,7 @@ def train(
         PreflightError: the first rollout shows that the run cannot learn what it is meant to.
         RuntimeError: the memory does not suffice, or steps are not finite.
     """
-    processes = processes or Alone()
+    processes = processes or Processes()
     leads, config = processes.rank == 0, config.settled()
     run_dir = Path(processes.gather(str(config.run_dir or new_run_dir(config)))[0])
     if display is None:

@@ -28,7 +28,7 @@ from algorithms.doctor import diagnose_run
 from algorithms.doctor.diagnosis import AS_USUAL, LEARNS, UNMEASURED
 from algorithms.doctor.signal_chain import STAGES
 from algorithms.networks.settings import NetworkConfig
-from algorithms.run_folder.console import NoDisplay
+from algorithms.run_folder.console import Display
 from benchmarks.doctor.faults import (
     BONUSES,
     CREDITS,
@@ -239,7 +239,7 @@ def run(job: Job, out: Path) -> None:
     kind, scratch = PARTS[job.part][job.kind], out / f"{job.name}.running"
     shutil.rmtree(scratch, ignore_errors=True)
     config = dataclasses.replace(config_of(job, kind), run_dir=scratch)
-    train(config, make_session=session_with(kind.fault), display=NoDisplay())
+    train(config, make_session=session_with(kind.fault), display=Display())
     scratch.rename(out / job.name)
 
 

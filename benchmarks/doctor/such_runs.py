@@ -21,7 +21,7 @@ from algorithms.config.run import EnvConfig, TrainConfig
 from algorithms.doctor.pace import SUCH_RUNS, curve_of, settings_of, such_runs
 from algorithms.networks.settings import NetworkConfig
 from algorithms.reports.run_files import read_run
-from algorithms.run_folder.console import NoDisplay
+from algorithms.run_folder.console import Display
 
 SEEDS = (31, 32, 33)
 BUDGET, LARGE_BUDGET = 40_960, 300_000
@@ -60,7 +60,7 @@ def run(preset: str, total_moves: int, seed: int, folder: Path, **changes: Any) 
     from algorithms.training.trainer import train
 
     config = config_of(preset, total_moves, seed=seed, run_dir=folder, **changes)
-    train(config, display=NoDisplay())
+    train(config, display=Display())
 
 
 def config_of(preset: str, total_moves: int, **changes: Any) -> TrainConfig:
@@ -73,6 +73,7 @@ def config_of(preset: str, total_moves: int, **changes: Any) -> TrainConfig:
         device="cpu",
     )
     return dataclasses.replace(config, **changes)
+    train(dataclasses.replace(config, **changes), display=Display())
 
 
 def main() -> None:

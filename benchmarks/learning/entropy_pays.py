@@ -21,7 +21,7 @@ from algorithms.config.run import EnvConfig, OptimizerConfig, TrainConfig
 from algorithms.regularization import RegularizerConfig
 from algorithms.reports.run_files import read_metrics
 from algorithms.reports.statistics import difference_interval, interquartile_mean, sign_flip_p
-from algorithms.run_folder.console import NoDisplay
+from algorithms.run_folder.console import Display
 from benchmarks.records.report import print_table, save
 
 SEEDS = tuple(range(4001, 4013))
@@ -62,7 +62,7 @@ def run(folder: Path, seed: int, ent_coef: float, total_moves: int, init_from: s
         run_dir=folder,
         preset="grpo",
     )
-    result = train(config, display=NoDisplay())
+    result = train(config, display=Display())
     (folder / "result.json").write_text(json.dumps(result.to_dict()), encoding="utf-8")
 
 

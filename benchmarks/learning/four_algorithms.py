@@ -16,8 +16,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from algorithms.comparison.compare import StoppedError, compare
+from algorithms.comparison.compare import compare
 from algorithms.comparison.executors import add_options, jobs_of
+from algorithms.comparison.grid import StoppedError
 from algorithms.comparison.grid_runs import GridRun
 from algorithms.comparison.plan import TUNING_SEEDS, Plan
 from algorithms.comparison.readings import UnreadableError, read_run
@@ -92,7 +93,7 @@ def main() -> int:
         )  # fmt: skip
     except StoppedError as stopped:
         print(f"{stopped}: the same command continues; nothing is written")
-        return stopped.exit_code
+        return stopped.grid.exit_code
     print("\n".join(result.lines()))
     if options.json is not None:
         # Without the command line as it was given: its paths mean nothing elsewhere.

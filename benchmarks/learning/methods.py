@@ -26,7 +26,7 @@ from algorithms.config.changes import changed
 from algorithms.config.names import named_run
 from algorithms.reports.run_files import read_metrics
 from algorithms.reports.statistics import difference_interval, interquartile_mean
-from algorithms.run_folder.console import NoDisplay
+from algorithms.run_folder.console import Display
 from algorithms.training.trainer import train
 from benchmarks.learning.signal import shares
 from benchmarks.records.report import print_table, save
@@ -117,7 +117,7 @@ def run_one(label: str, seed: int, folder: Path) -> tuple[RunSummary, dict[str, 
             "diagnostics_interval_updates": 2 * every, "eval_interval_updates": every,
         }  # fmt: skip
         config = dataclasses.replace(config, device="cpu", run_dir=folder, **looks)
-        train(config, display=NoDisplay())
+        train(config, display=Display())
     rows = read_metrics(folder)
     return summary_of(rows, label, seed, "builtin"), shares(rows)
 

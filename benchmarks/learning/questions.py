@@ -16,9 +16,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from algorithms.comparison.compare import StoppedError, compare
+from algorithms.comparison.compare import compare
 from algorithms.comparison.executors import add_options, jobs_of
-from algorithms.comparison.grid import GridError
+from algorithms.comparison.grid import GridError, StoppedError
 from algorithms.comparison.plan import Plan, Treatment
 from algorithms.comparison.ray_executor import ClusterError
 from benchmarks.records.causes import write
@@ -229,7 +229,7 @@ def main() -> int:
             )  # fmt: skip
         except StoppedError as stopped:
             print(f"{stopped}: the same command continues; nothing is written")
-            return stopped.exit_code
+            return stopped.grid.exit_code
         except (ValueError, ClusterError, GridError) as error:
             print(f"benchmarks.learning.questions: {question.name}: {error}", file=sys.stderr)
             return 2

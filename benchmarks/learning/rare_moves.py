@@ -37,7 +37,7 @@ from algorithms.evaluation.regret import (
 )
 from algorithms.reports.run_files import read_metrics
 from algorithms.reports.statistics import difference_interval, holm, interquartile_mean, sign_flip_p
-from algorithms.run_folder.console import NoDisplay
+from algorithms.run_folder.console import Display
 from algorithms.training.trainer import train
 from benchmarks.records.report import print_table, save
 from chess_env.positions.heldout import load_heldout
@@ -89,7 +89,7 @@ def run_one(method: str, passes: int, seed: int, folder: Path) -> dict[str, Any]
         diagnostics_interval_updates=10**9,
     )
     remedy = METHODS[method]
-    train(config if remedy is None else remedy.treated(config), display=NoDisplay())
+    train(config if remedy is None else remedy.treated(config), display=Display())
     row = {"method": method, "passes": passes, "seed": seed, **_measured(folder / "run")}
     kept.write_text(json.dumps(row), encoding="utf-8")
     return row

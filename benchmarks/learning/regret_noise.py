@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from algorithms.evaluation.regret import SCORE_CLIP_CP, HeldoutSlice, move_regret_cp, prepare_slice
-from algorithms.reports.noise import NOISE_PATH, Mean, Noise, SliceNoise
+from algorithms.reports.noise import NOISE_PATH
 from algorithms.reports.statistics import bootstrap_interval
 from benchmarks.records.report import machine, print_table
 from chess_env.evaluators import MATE_SCORE, Evaluator, make_evaluator
@@ -64,11 +64,16 @@ def best_slots(held: HeldoutSlice) -> NDArray[np.int64]:
     return np.where(legal, held.child_score_cp, -np.inf).argmax(axis=1)
 
 
-def mean_regret(slots: NDArray[np.int64], judged: HeldoutSlice, seed: int) -> Mean:
+def mean_regret(slots: NDArray[np.int64], judged: HeldoutSlice, seed: int) -> dict[str, float]:
     """Mean regret of the moves in `slots` by the scores of `judged`, with its interval."""
     regret = move_regret_cp(judged)[np.arange(len(slots)), slots]
     low, high = bootstrap_interval(regret, seed=seed)
-    return Mean(round(float(regret.mean()), 2), round(low, 2), round(high, 2), len(slots))
+    return {
+        "mean_cp": round(float(regret.mean()), 2),
+        "low_cp": round(low, 2),
+        "high_cp": round(high, 2),
+        "num_positions": len(slots),
+    }
 
 
 def main() -> None:
@@ -86,7 +91,7 @@ def main() -> None:
     heldout, seed = load_heldout(), arguments.seed
     deeper = make_evaluator(f"stockfish-v1:depth={arguments.depth}", num_engines=1)
     teacher = make_evaluator(arguments.teacher)
-    slices: dict[str, SliceNoise] = {}
+    slices: dict[str, dict[str, dict[str, float]]] = {}
     rows: list[dict[str, Any]] = []
     try:
         for index, name in enumerate(heldout.slice_names):
@@ -99,26 +104,31 @@ def main() -> None:
             judged = scored_by(deeper, sampled, candidates(sampled))
             judge = mean_regret(best_slots(sampled), judged, seed)
             taught = best_slots(scored_by(teacher, held, held.legal_ids >= 0))
-            slices[name] = SliceNoise(judge, mean_regret(taught, held, seed))
-            for who, mean in (("judge", judge), ("teacher", slices[name].teacher)):
+            slices[name] = {"judge": judge, "teacher": mean_regret(taught, held, seed)}
+            for who, mean in slices[name].items():
                 rows.append(
                     {
                         "slice": name,
                         "plays": who,
-                        "regret_cp": mean.mean_cp,
-                        "low": mean.low_cp,
-                        "high": mean.high_cp,
-                        "positions": mean.num_positions,
+                        "regret_cp": mean["mean_cp"],
+                        "low": mean["low_cp"],
+                        "high": mean["high_cp"],
+                        "positions": mean["num_positions"],
                     }
                 )
             print(rows[-2:], flush=True)
-        noise = Noise(heldout.evaluator_id, deeper.id, teacher.id, slices)
+        noise = {
+            "judge_id": heldout.evaluator_id,
+            "deeper_id": deeper.id,
+            "teacher_id": teacher.id,
+            "slices": slices,
+        }
     finally:
         deeper.close()
         teacher.close()
     print_table(rows)
     if arguments.write:
-        values = {**noise.to_dict(), "seed": seed, "machine": machine()}
+        values = {**noise, "seed": seed, "machine": machine()}
         NOISE_PATH.write_text(json.dumps(values, indent=1) + "\n", encoding="utf-8")
 
 

@@ -177,16 +177,16 @@ def regret_noise() -> str:
         [
             f"`{name}`",
             *(
-                f"{mean.mean_cp:.1f} ({mean.low_cp:.1f}-{mean.high_cp:.1f}), n = {mean.num_positions}"
-                for mean in (both.judge, both.teacher)
+                "{mean_cp:.1f} ({low_cp:.1f}-{high_cp:.1f}), n = {num_positions}".format(**mean)
+                for mean in (both["judge"], both["teacher"])
             ),
         ]
-        for name, both in noise.slices.items()
+        for name, both in noise["slices"].items()
     ]
-    judge, deeper = judge_in_words(noise.judge_id), judge_in_words(noise.deeper_id)
+    judge, deeper = judge_in_words(noise["judge_id"]), judge_in_words(noise["deeper_id"])
     header = [
         "slice",
         f"{judge}, by {deeper}, cp (95 %)",
-        f"{judge_in_words(noise.teacher_id)}, by {judge}, cp (95 %)",
+        f"{judge_in_words(noise['teacher_id'])}, by {judge}, cp (95 %)",
     ]
     return table(header, lines)

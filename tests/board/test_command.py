@@ -12,6 +12,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
+import webbrowser
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -136,7 +137,7 @@ def test_a_browser_is_opened_where_there_is_a_screen_and_unless_it_is_refused(
 ) -> None:
     opened: list[str] = []
     monkeypatch.setattr(server, "serve", lambda app, listening, *, ready: ready())
-    monkeypatch.setattr(server.webbrowser, "open", opened.append)
+    monkeypatch.setattr(webbrowser, "open", opened.append)
     monkeypatch.setattr(sys, "platform", "linux")
     monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
     asked = ["board", "--port", "0", "--evaluator", "none"]

@@ -13,7 +13,7 @@ import pytest
 from algorithms import PRESETS, cli
 from algorithms.commands.parser import flags_ending_in
 from algorithms.commands.run_options import options_of
-from algorithms.comparison.variants import value_at
+from algorithms.comparison.variants import values_of
 from algorithms.config import files as config_file
 from algorithms.config.names import NAMES, named_run
 from algorithms.config.run import TrainConfig
@@ -177,7 +177,7 @@ def test_a_setting_is_understood(
     answer = chess_lab("train", *words.split())
     assert "chess-lab train: nothing is trained here" in answer.err
     (config,) = asked
-    assert value_at(config, setting) == value
+    assert values_of(config)[setting] == value
 
 
 def test_the_end_of_every_setting_is_understood_where_it_is_of_one_alone() -> None:

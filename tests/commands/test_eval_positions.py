@@ -53,7 +53,7 @@ def test_positions_are_measured_without_games_and_written(
     found = json.loads(file.read_text())
     assert (found["error"], found["seed"]) == ("", 4)
     assert found["evaluator_id"] == load_heldout().evaluator_id
-    assert found["noise"] == load_noise().to_dict()
+    assert found["noise"] == load_noise()
     entries = found["positions"]
     asked = [(entry["slice"], entry["chooser"], entry["temperature"]) for entry in entries]
     choosers = [("greedy", 0.0), ("T=0.5", 0.5), ("uniform", None)]

@@ -211,24 +211,6 @@ def test_a_second_process_on_the_same_folder_is_refused(tmp_path: Path) -> None:
     assert ran(grid_runs(tmp_path, "ends:a"), tmp_path).exit_code == 0
 
 
-@pytest.mark.parametrize(
-    ("pairs", "jobs", "message"),
-    [
-        (("ends:a",), 0, "jobs is 0"),
-        (("ends:a", "fails:a"), 1, r"names \['a'\] occur more than once"),
-        (("ends:../a",), 1, "is not below"),
-        (("ends:.",), 1, "is not below"),
-    ],
-)
-def test_a_grid_that_makes_no_sense_is_refused_before_anything_runs(
-    tmp_path: Path, pairs: tuple[str, ...], jobs: int, message: str
-) -> None:
-    out = tmp_path / "out"
-    with pytest.raises(ValueError, match=message):
-        ran(grid_runs(out, *pairs), out, jobs=jobs)
-    assert not out.exists()
-
-
 def test_a_file_that_is_replaced_is_the_old_one_or_the_new_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

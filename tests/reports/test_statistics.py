@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from algorithms.reports import (
+from algorithms.reports.statistics import (
     Scores,
     difference_interval,
     holm,

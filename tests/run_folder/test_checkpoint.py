@@ -155,7 +155,7 @@ def test_a_newer_format_is_refused_with_a_remedy(
 def test_the_newest_two_and_the_best_are_kept(tmp_path: Path) -> None:
     for update in range(1, 7):
         _save(tmp_path, update, best=update == 2)
-    assert [p.name[-1] for p in checkpoint.checkpoints(tmp_path)] == ["2", "5", "6"]
+    assert [p.name[-1] for p in checkpoint.directories(tmp_path)] == ["2", "5", "6"]
     assert (tmp_path / "latest").resolve().name == "update-00000006"
     assert load(tmp_path / "best").state["update"] == 2
 
@@ -236,7 +236,7 @@ def test_damaged_newer_checkpoints_give_way_to_the_resumed_run(tmp_path: Path) -
     for update in (10, 20):
         _save(tmp_path, update, best=update == 20)
     _save(tmp_path, 15)
-    assert [p.name[-2:] for p in checkpoint.checkpoints(tmp_path)] == ["10", "15"]
+    assert [p.name[-2:] for p in checkpoint.directories(tmp_path)] == ["10", "15"]
     assert load(tmp_path / "latest").state["update"] == 15
 
 
@@ -270,6 +270,6 @@ def test_what_a_kill_after_a_checkpoint_left_undone_is_done_when_the_run_goes_on
     assert os.readlink(tmp_path / "latest") == "update-00000002"
     checkpoint.settle(tmp_path, 3)
     assert os.readlink(tmp_path / "latest") == os.readlink(tmp_path / "best") == "update-00000003"
-    assert [path.name for path in checkpoint.checkpoints(tmp_path)] == [
+    assert [path.name for path in checkpoint.directories(tmp_path)] == [
         "update-00000002", "update-00000003",
     ]  # fmt: skip

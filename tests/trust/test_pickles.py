@@ -145,7 +145,7 @@ def test_no_file_of_a_checkpoint_is_unpickled_though_its_manifest_fits(
     run_dir: Path, tmp_path: Path, name: str, content: str
 ) -> None:
     path, mark = tmp_path / "checkpoint", tmp_path / "mark"
-    shutil.copytree(checkpoint.checkpoints(run_dir / "checkpoints")[-1], path)
+    shutil.copytree(checkpoint.directories(run_dir / "checkpoints")[-1], path)
     put_in(path, name, CONTENTS[content](mark))
     with pytest.raises(checkpoint.CheckpointError, match="not written by this program"):
         checkpoint.load(path)

@@ -42,6 +42,7 @@ from tests.training.runs import (
     tiny,
 )
 from tests.zoo.by_hand import by_group, log_softmax, loss_of, rollout, samples
+from tests.zoo.case_loss import batch_loss
 from tests.zoo.plain import Plain
 
 SLICE = Tempered(share=0.25, ent_target=1.0, temperature_low=0.8, temperature_high=1.2)
@@ -113,7 +114,7 @@ def test_without_tempered_samples_it_is_grpo_to_the_bit() -> None:
     logits = (case.logits + 0.3).requires_grad_()
     found = []
     for algorithm in (plain, AEPO(), GRPO(reduction="sample_mean")):
-        loss = dataclasses.replace(case, algorithm=algorithm).loss(logits)
+        loss = batch_loss(dataclasses.replace(case, algorithm=algorithm), logits)
         found.append((loss, torch.autograd.grad(loss, logits)[0]))
     for other in found[1:]:
         assert torch.equal(found[0][0], other[0]) and torch.equal(found[0][1], other[1])

@@ -19,6 +19,7 @@ from algorithms.regularization import Regularizer, RegularizerConfig
 from algorithms.reinforce import Reinforce
 from algorithms.testing.cases import forms_of, random_case
 from tests.zoo.by_state import gate_of
+from tests.zoo.case_loss import batch_gradient, batch_loss
 
 PRESETS = {name: algorithm for name, (algorithm, _) in algorithms.PRESETS.items()}
 CASES = [(name, form) for name, algorithm in PRESETS.items() for form in forms_of(algorithm)]
@@ -67,8 +68,8 @@ def test_step_0_has_ratio_1_no_clipping_and_a_finite_loss_and_gradient(
         assert metrics["ratio/std"] == 0
         for clipped in ("clip_fraction_low", "clip_fraction_high", "ratio_out_of_range"):
             assert metrics[f"policy/{clipped}"] == 0
-        assert torch.isfinite(case.loss(case.logits))
-        gradient = case.gradient()
+        assert torch.isfinite(batch_loss(case, case.logits))
+        gradient = batch_gradient(case)
         assert torch.isfinite(gradient).all()
         assert gradient.any()
 
@@ -76,11 +77,11 @@ def test_step_0_has_ratio_1_no_clipping_and_a_finite_loss_and_gradient(
 @every_preset_and_form
 def test_illegal_logits_get_exactly_no_gradient_and_do_not_matter(name: str, form: str) -> None:
     case = random_case(PRESETS[name], form, temperature=TEMPERATURE)
-    gradient = case.gradient()
+    gradient = batch_gradient(case)
     assert not case.flat.legal.all()
     assert (gradient[~case.flat.legal] == 0).all()
     other = dataclasses.replace(case, logits=case.logits + 5.0 * ~case.flat.legal)
-    assert torch.equal(other.gradient(), gradient)
+    assert torch.equal(batch_gradient(other), gradient)
 
 
 @every_preset_and_form
@@ -89,8 +90,8 @@ def test_everything_is_finite_with_one_legal_move_and_with_218(
     name: str, form: str, num_legal: int
 ) -> None:
     case = random_case(PRESETS[name], form, num_legal=num_legal, temperature=TEMPERATURE)
-    gradient = case.gradient()
-    assert torch.isfinite(case.loss(case.logits))
+    gradient = batch_gradient(case)
+    assert torch.isfinite(batch_loss(case, case.logits))
     assert torch.isfinite(gradient).all()
     assert bool(gradient.any()) == (num_legal > 1)
     gate = gate_of(case.algorithm, case.dist(case.logits), case.flat, case.advantages())
@@ -133,7 +134,7 @@ def test_the_first_step_raises_the_probability_of_the_best_move(
         algorithm = dataclasses.replace(algorithm, cov_low=5.0)  # type: ignore[type-var]
         case = dataclasses.replace(case, algorithm=algorithm)
     logits = case.logits.clone().requires_grad_()
-    (gradient,) = torch.autograd.grad(case.loss(logits, advantages=advantages), logits)
+    (gradient,) = torch.autograd.grad(batch_loss(case, logits, advantages=advantages), logits)
     before = case.dist(case.logits).probs.gather(-1, best)
     after = case.dist(case.logits - 0.1 * gradient).probs.gather(-1, best)
     assert (after > before)[free].all()
@@ -148,7 +149,7 @@ def test_the_regulariser_adds_the_same_value_to_every_algorithm(name: str) -> No
     regularizer = Regularizer(config, temperature=1.1)
     own = random_case(PRESETS[name], forms_of(PRESETS[name])[0], temperature=1.1)
     regularizer.shape_advantage(own.algorithm.advantages(own.batch), own.batch)
-    own.loss(own.logits)
+    batch_loss(own, own.logits)
     assert torch.equal(regularizer.loss(dist, case.flat, advantages)[0], fresh)
 
 
@@ -167,7 +168,7 @@ def test_constant_rewards_give_exactly_no_policy_gradient(
         constant = torch.full_like(case.batch.rewards, reward)
         case = dataclasses.replace(case, batch=dataclasses.replace(case.batch, rewards=constant))
         assert not case.advantages().any()
-        assert not case.gradient().any()
+        assert not batch_gradient(case).any()
 
 
 def test_reinforce_s_baselines_leave_exactly_nothing_of_constant_rewards() -> None:
@@ -209,7 +210,9 @@ def test_rloo_is_dr_grpo_times_g_over_g_minus_1(form: str, seed: int) -> None:
     dr_grpo = random_case(PRESETS["dr_grpo"], form, seed=seed, dtype=torch.float64, endings=False)
     factor = rloo.algorithm.group_size / (rloo.algorithm.group_size - 1)
     torch.testing.assert_close(rloo.advantages(), factor * dr_grpo.advantages())
-    torch.testing.assert_close(rloo.gradient(), factor * dr_grpo.gradient(), rtol=1e-12, atol=1e-14)
+    torch.testing.assert_close(
+        batch_gradient(rloo), factor * batch_gradient(dr_grpo), rtol=1e-12, atol=1e-14
+    )
 
 
 @pytest.mark.parametrize("form", ["positions", "games"])
@@ -220,9 +223,9 @@ def test_on_policy_ratio_weight_and_score_function_are_the_same_update(form: str
         reduction="sample_mean",
     )
     same: list[Algorithm] = [unscaled, PRESETS["cispo"], PRESETS["kl_cov"]]
-    expected = random_case(Reinforce(baseline="group"), form, dtype=torch.float64).gradient()
+    expected = batch_gradient(random_case(Reinforce(baseline="group"), form, dtype=torch.float64))
     for algorithm in same:
-        gradient = random_case(algorithm, form, dtype=torch.float64).gradient()
+        gradient = batch_gradient(random_case(algorithm, form, dtype=torch.float64))
         torch.testing.assert_close(gradient, expected, rtol=1e-10, atol=1e-14)
 
 

@@ -23,6 +23,7 @@ from algorithms.testing.cases import noise_like, random_case
 from tests.small import make_policy
 from tests.updates.learners import learner_of
 from tests.zoo.by_state import gate_of
+from tests.zoo.case_loss import batch_loss
 
 GROUP_CLASSES = (GRPO, CISPO, RLOO, DelightfulPG, ClipCov)
 CREDIT_CLASSES = (*GROUP_CLASSES, Reinforce)
@@ -107,7 +108,7 @@ def test_a_larger_upper_bound_in_controls_lets_a_larger_ratio_through() -> None:
 
     def used(controls: Controls) -> int:
         moved = (case.logits + raised).requires_grad_()
-        (gradient,) = torch.autograd.grad(case.loss(moved, controls, advantages), moved)
+        (gradient,) = torch.autograd.grad(batch_loss(case, moved, controls, advantages), moved)
         return int(gradient.any(-1).sum())
 
     assert used(GRPO().controls()) < used(Controls(clip_low=0.2, clip_high=1.0))

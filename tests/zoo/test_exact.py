@@ -11,6 +11,7 @@ from algorithms.exact import Exact
 from algorithms.grpo import GRPO
 from algorithms.reinforce import Reinforce
 from algorithms.testing.cases import Case, noise_like, random_case
+from tests.zoo.case_loss import batch_loss
 
 
 def expected_reward(case: Case, logits: torch.Tensor) -> torch.Tensor:
@@ -25,7 +26,7 @@ def mean_loss(case: Case, logits: torch.Tensor) -> torch.Tensor:
     dist = case.dist(logits)
     loss = algorithm.policy_loss(dist, flat, case.advantages(), algorithm.controls()).loss
     total = torch.where(flat.valid, loss, 0.0).sum() / flat.num_states
-    torch.testing.assert_close(case.loss(logits), total, rtol=1e-6, atol=1e-9)
+    torch.testing.assert_close(batch_loss(case, logits), total, rtol=1e-6, atol=1e-9)
     return total
 
 

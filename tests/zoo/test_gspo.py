@@ -20,6 +20,7 @@ from algorithms.grpo import GRPO
 from algorithms.gspo import GSPO
 from algorithms.testing.cases import Case, noise_like, random_case
 from tests.zoo.by_state import Array, gradient_of, states_of
+from tests.zoo.case_loss import batch_gradient, batch_loss
 
 
 def games_case(algorithm: Any, seed: int = 0) -> Case:
@@ -81,7 +82,7 @@ def test_loss_and_gradient_are_those_of_the_definition(
 ) -> None:
     case = games_case(GSPO(group_size=4, clip_range=bounds[0], clip_range_high=bounds[1]), seed)
     logits = learner(case, moved, seed)
-    loss = case.loss(logits)
+    loss = batch_loss(case, logits)
     (gradient,) = torch.autograd.grad(loss, logits)
     value, expected = definition(case.batch, case.flat, logits, 1 - bounds[0], 1 + bounds[1])
     assert loss.item() == pytest.approx(value, rel=1e-10, abs=1e-13)
@@ -95,7 +96,7 @@ def test_with_one_advantage_for_a_game_the_gradient_is_that_of_the_sequence_s_ra
     shape = case.batch.rewards.shape
     worth = noise_like(torch.zeros(shape[:2], dtype=torch.float64), 3)
     advantages = case.batch.flatten(torch.where(case.batch.valid, worth[..., None], 0.0))
-    (gradient,) = torch.autograd.grad(case.loss(logits, advantages=advantages), logits)
+    (gradient,) = torch.autograd.grad(batch_loss(case, logits, advantages=advantages), logits)
     gaps = case.dist(logits).gather(case.flat.slots) - case.flat.old_logprobs
     gaps = torch.where(case.batch.valid, gaps.reshape(shape), 0.0)
     s = (gaps.sum(-1) / case.batch.valid.sum(-1)).exp()
@@ -158,7 +159,7 @@ def test_at_the_policy_that_sampled_it_is_grpo() -> None:
     other = dataclasses.replace(case, algorithm=GRPO(group_size=4, credit="outcome"))
     assert torch.equal(case.advantages(), other.advantages())
     assert torch.equal(case.algorithm.weights(case.batch), other.algorithm.weights(case.batch))
-    torch.testing.assert_close(case.gradient(), other.gradient(), rtol=1e-10, atol=1e-13)
+    torch.testing.assert_close(batch_gradient(case), batch_gradient(other), rtol=1e-10, atol=1e-13)
 
 
 def test_the_order_of_the_states_and_other_games_do_not_matter() -> None:
@@ -184,8 +185,8 @@ def test_plies_that_are_not_valid_change_nothing() -> None:
     dirty = dataclasses.replace(
         case.flat, old_logprobs=torch.where(valid, case.flat.old_logprobs, -7.0)
     )
-    kept = case.loss(logits)
-    other = dataclasses.replace(case, flat=dirty).loss(logits)
+    kept = batch_loss(case, logits)
+    other = batch_loss(dataclasses.replace(case, flat=dirty), logits)
     assert torch.equal(kept, other)
     gradients = [torch.autograd.grad(loss, logits)[0] for loss in (kept, other)]
     assert torch.equal(*gradients)

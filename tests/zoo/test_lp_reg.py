@@ -18,6 +18,7 @@ from algorithms.grpo import GRPO
 from algorithms.lp_reg import LpReg, lp_reg, protected, proxy
 from algorithms.testing.cases import noise_like, random_case
 from tests.regularization.regularizer_cases import flat_batch
+from tests.zoo.case_loss import batch_gradient, batch_loss
 
 Array = NDArray[np.float64]
 
@@ -129,7 +130,7 @@ def test_without_protected_samples_it_is_grpo_bit_for_bit(form: str, dtype: torc
     for algorithm in (ours, grpo):
         case = random_case(algorithm, form, seed=3, dtype=dtype)
         logits = (case.logits + 2 * noise_like(case.logits)).requires_grad_()
-        loss = case.loss(logits)
+        loss = batch_loss(case, logits)
         found.append((loss, *torch.autograd.grad(loss, logits)))
     assert torch.equal(found[0][0], found[1][0])
     assert torch.equal(found[0][1], found[1][1])
@@ -151,7 +152,7 @@ def test_at_the_policy_that_sampled_the_pull_is_that_of_the_mass_which_the_filte
         one_hot = np.arange(probs.shape[1]) == slots[n, k]
         expected[n] += weights[n, k] * (one_hot - probs[n]) / case.flat.temperature / slots.size
     assert spared.any()
-    np.testing.assert_allclose(case.gradient().numpy(), expected, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(batch_gradient(case).numpy(), expected, rtol=1e-9, atol=1e-12)
 
 
 def test_a_gradient_step_on_the_pull_alone_brings_a_fallen_move_nearer_to_the_proxy() -> None:

@@ -17,6 +17,7 @@ from algorithms.core.algorithm import Controls
 from algorithms.core.batch import RolloutBatch
 from algorithms.ppo import PPO
 from algorithms.testing.cases import noise_like, random_case
+from tests.zoo.case_loss import batch_loss
 
 
 def sb3_advantages(
@@ -179,10 +180,12 @@ def test_normalised_advantages_do_not_depend_on_the_reward_s_unit_or_offset() ->
     scaled = 100.0 * case.advantages() + 7.0
     moved = case.logits + noise_like(case.logits)
     torch.testing.assert_close(
-        case.loss(moved, advantages=scaled), case.loss(moved), rtol=1e-6, atol=0
+        batch_loss(case, moved, advantages=scaled), batch_loss(case, moved), rtol=1e-6, atol=0
     )
     raw = dataclasses.replace(case, algorithm=PPO(normalize_advantages=False))
-    assert float(raw.loss(moved, advantages=scaled)) != pytest.approx(float(raw.loss(moved)))
+    assert float(batch_loss(raw, moved, advantages=scaled)) != pytest.approx(
+        float(batch_loss(raw, moved))
+    )
 
 
 def test_a_larger_upper_bound_in_controls_lets_a_larger_ratio_through() -> None:
@@ -194,7 +197,7 @@ def test_a_larger_upper_bound_in_controls_lets_a_larger_ratio_through() -> None:
 
     def used(make: Callable[[], Controls]) -> int:
         logits = moved.clone().requires_grad_()
-        (gradient,) = torch.autograd.grad(case.loss(logits, make(), advantages), logits)
+        (gradient,) = torch.autograd.grad(batch_loss(case, logits, make(), advantages), logits)
         return int(gradient.any(-1).sum())
 
     narrow = used(lambda: Controls(clip_low=0.2, clip_high=0.05))

@@ -208,17 +208,12 @@ class Spread:
         mean: float64 [K], interquartile mean over the runs; nan where one of them holds null.
         low: float64 [K], the lowest run, or the lowest update of several drawn as one point.
         high: float64 [K], the highest.
-        runs: how many runs there are.
     """
 
     x: NDArray[np.float64]
     mean: NDArray[np.float64]
     low: NDArray[np.float64]
     high: NDArray[np.float64]
-    runs: int
-
-    def __len__(self) -> int:
-        return len(self.x)
 
 
 def spread(runs: Sequence[RunRecord], metric: str, over: str = "moves") -> Spread:
@@ -238,7 +233,7 @@ def spread(runs: Sequence[RunRecord], metric: str, over: str = "moves") -> Sprea
         common = np.intersect1d(common, one.step)
     if not len(common):
         empty = np.empty(0)
-        return Spread(empty, empty, empty, empty, len(series))
+        return Spread(empty, empty, empty, empty)
     rows = [np.searchsorted(one.step, common) for one in series]
     values = np.stack([one.value[at] for one, at in zip(series, rows, strict=True)])
     amounts = np.stack([getattr(one, AXES[over])[at] for one, at in zip(series, rows, strict=True)])
@@ -272,5 +267,4 @@ def _thinned(x: NDArray[np.float64], values: NDArray[np.float64]) -> Spread:
         np.add.reduceat(average(values), starts) / joined,
         np.minimum.reduceat(values.min(0), starts),
         np.maximum.reduceat(values.max(0), starts),
-        len(values),
     )

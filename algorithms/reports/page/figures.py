@@ -6,8 +6,11 @@ clips by the move's probability. A figure whose values are all the same, or next
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
+from csv import writer
 from dataclasses import dataclass, field
+from urllib.parse import quote
 
 import numpy as np
 from markupsafe import Markup
@@ -25,7 +28,6 @@ from algorithms.reports.page.charts import (
     short,
 )
 from algorithms.reports.page.columns import AXES, Column, Spread, average, run_mean, spread
-from algorithms.reports.page.csv_link import csv_link
 from algorithms.reports.run_files import RunRecord
 from algorithms.reports.statistics import (
     Interval,
@@ -96,19 +98,13 @@ class Figure:
     over: str = ""
 
 
-def curve_figures(
-    columns: Sequence[Column], curves: Sequence[Curve]
-) -> tuple[list[Figure], list[str]]:
-    """(figures, sentences): the figures of each metric on record, a sentence for each of the others."""
-    found = [one for curve in curves for one in over_each_axis(columns, curve)]
-    figures = [one for one in found if not isinstance(one, str)]
-    return figures, [one for one in found if isinstance(one, str)]
-
-
-def over_each_axis(columns: Sequence[Column], curve: Curve) -> list[Figure | str]:
-    """The metric's figure over each of `AXES`; one sentence where there is nothing to draw."""
-    found = [_curve_figure(columns, curve, over) for over in AXES]
-    return found[:1] if isinstance(found[0], str) else found
+def curve_figures(columns: Sequence[Column], curves: Sequence[Curve]) -> list[Figure | str]:
+    """Each metric's figure over each of `AXES`; one sentence where there is nothing to draw."""
+    figures: list[Figure | str] = []
+    for curve in curves:
+        found = [_curve_figure(columns, curve, over) for over in AXES]
+        figures += found[:1] if isinstance(found[0], str) else found
+    return figures
 
 
 def _curve_figure(columns: Sequence[Column], curve: Curve, over: str) -> Figure | str:
@@ -156,26 +152,18 @@ def phase_figure(columns: Sequence[Column]) -> Figure | str:
     return Figure("Entropy against regret", ", ".join(_PLANE), svg, csv, legend(columns), notes)
 
 
-@dataclass(frozen=True)
-class AtEnd:
-    """A figure at the end of the runs of a column, over its seeds.
+def at_end(
+    column: Column, metric: str, *, share_of_start: bool = False
+) -> tuple[float, Interval | None] | None:
+    """(interquartile mean, its 95 % interval) of the runs' last finite values, or of their percentages of the first.
 
-    Attributes:
-        middle: interquartile mean.
-        interval: 95 %, for it; None of one run.
+    The interval is None of one run; all is None where a run has no such value.
     """
-
-    middle: float
-    interval: Interval | None
-
-
-def at_end(column: Column, metric: str, *, share_of_start: bool = False) -> AtEnd | None:
-    """The last finite value of each run, or its percentage of the first; None where a run has none."""
     ends = _ends(column, metric, share_of_start)
     if ends is None:
         return None
     interval = difference_interval(ends) if len(ends) > 1 else None
-    return AtEnd(float(interquartile_mean(ends)), interval)
+    return float(interquartile_mean(ends)), interval
 
 
 def _ends(column: Column, metric: str, share_of_start: bool) -> NDArray[np.float64] | None:
@@ -195,11 +183,9 @@ def end_figures(columns: Sequence[Column]) -> list[Figure | str]:
         lines = []
         for column in columns:
             end = at_end(column, metric, share_of_start=share)
-            if end is not None and end.interval is not None:
-                low, high = np.array([end.interval.low]), np.array([end.interval.high])
-                lines.append(
-                    Line(column.name, column.index, np.zeros(1), np.array([end.middle]), low, high)
-                )
+            if end is not None and end[1] is not None:
+                middle, low, high = (np.array([at]) for at in (end[0], end[1].low, end[1].high))
+                lines.append(Line(column.name, column.index, np.zeros(1), middle, low, high))
         if lines:
             svg = category_chart(Axes(title, "", unit), [""], lines)
             csv = csv_link(lines, ("end", f"{metric}, {unit}"))
@@ -263,6 +249,35 @@ def _later(run: RunRecord, metric: str) -> float:
     return float(values[len(values) // 2 :].mean()) if len(values) else float("nan")
 
 
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""What a spreadsheet takes a text for a formula by; names come from strangers' settings."""
+
+
+def csv_link(lines: Sequence[Line], names: tuple[str, str], places: Sequence[str] = ()) -> str:
+    """A data: URL of "name, x, y", and the ends of the band where a line has one; a gap is an empty cell.
+
+    Args:
+        lines: of the figure.
+        names: of x and y.
+        places: names of the categories, where x is the place of one.
+    """
+    written = io.StringIO()
+    rows = writer(written, lineterminator="\n")
+    rows.writerow(["name", *names, "low", "high"])
+    for line in lines:
+        name = f"'{line.name}" if line.name.startswith(FORMULA) else line.name
+        nothing = np.full(len(line.x), np.nan)
+        low, high = (nothing if edge is None else edge for edge in (line.low, line.high))
+        for x, *values in zip(line.x, line.y, low, high, strict=True):
+            place = places[int(x)] if places else _in_csv(x)
+            rows.writerow([name, place, *map(_in_csv, values)])
+    return f"data:text/csv;charset=utf-8,{quote(written.getvalue(), safe='')}"
+
+
+def _in_csv(value: float) -> str:
+    return f"{value:.6g}" if np.isfinite(value) else ""
+
+
 def legend(columns: Sequence[Column]) -> list[tuple[str, str]]:
     """(classes of the colour, name) of each column; empty where there is one only."""
     return [(colour(c.index), c.name) for c in columns] if len(columns) > 1 else []
@@ -309,7 +324,7 @@ def _pair(runs: Sequence[RunRecord], across: str, up: str) -> tuple[Spread, Spre
 
 
 def _picked(values: Spread, at: NDArray[np.int64]) -> Spread:
-    return Spread(values.x[at], values.mean[at], values.low[at], values.high[at], values.runs)
+    return Spread(values.x[at], values.mean[at], values.low[at], values.high[at])
 
 
 def _path(column: Column, pair: tuple[Spread, Spread], thin: bool = False) -> Line:
@@ -339,26 +354,12 @@ BINS = {
 }
 
 
-@dataclass(frozen=True)
-class ByProbability:
-    """Metrics that exist once for each bin of the move's probability.
-
-    Attributes:
-        prefix: their names without the bin.
-        title: what people call them.
-        unit: for the axis.
-    """
-
-    prefix: str
-    title: str
-    unit: str
-
-
 BY_PROBABILITY = (
-    ByProbability("clip/up_", "Rises that meet the upper clip", "share of samples with A > 0"),
-    ByProbability("clip/down_", "Falls that meet the lower clip", "share of samples with A < 0"),
-    ByProbability("probe/mass_moved_", "Probability moved by an update", "change of probability"),
+    Curve("clip/up_", "Rises that meet the upper clip", "share of samples with A > 0"),
+    Curve("clip/down_", "Falls that meet the lower clip", "share of samples with A < 0"),
+    Curve("probe/mass_moved_", "Probability moved by an update", "change of probability"),
 )
+"""Metrics that exist once for each of `BINS`, whose name stands behind theirs."""
 PREDICTIONS = (
     ("entropy/dh_realised", "From the logits' change", "nats", True),
     ("entropy/dh_gradient", "From the weights' change", "nats", True),
@@ -376,7 +377,7 @@ def share_figures(columns: Sequence[Column]) -> list[Figure | str]:
     known = [term for term in TERMS if term in terms] + sorted(terms - set(TERMS))
     curves = [Curve(f"grad_share/{term}", f"Share of {TERMS.get(term, term)} in the gradient", "share")
               for term in known]  # fmt: skip
-    return [one for curve in curves for one in over_each_axis(columns, curve)]
+    return curve_figures(columns, curves)
 
 
 def prediction_figures(columns: Sequence[Column]) -> list[Figure | str]:
@@ -414,12 +415,12 @@ def probability_figures(columns: Sequence[Column]) -> list[Figure | str]:
     """Clips and moved probability by the probability that the move had; means over a run's updates."""
     figures: list[Figure | str] = []
     for family in BY_PROBABILITY:
-        lines = [line for column in columns if (line := _bin_line(column, family.prefix))]
+        lines = [line for column in columns if (line := _bin_line(column, family.metric))]
         if not lines:
-            figures.append(f"{family.title} ({family.prefix}…): not on record in any run.")
+            figures.append(f"{family.title} ({family.metric}…): not on record in any run.")
             continue
         if all(not np.nan_to_num(line.y).any() for line in lines):
-            figures.append(f"{family.title} ({family.prefix}…): 0 throughout, in every run.")
+            figures.append(f"{family.title} ({family.metric}…): 0 throughout, in every run.")
             continue
         axes = Axes(family.title, "probability of the move before the update", family.unit)
         notes = ["Mean over the updates."]
@@ -432,7 +433,7 @@ def probability_figures(columns: Sequence[Column]) -> list[Figure | str]:
             category_chart(axes, places, lines),
             csv_link(lines, ("probability", family.unit), places),
         )
-        figures.append(Figure(family.title, f"{family.prefix}…", svg, csv, legend(columns), notes))
+        figures.append(Figure(family.title, f"{family.metric}…", svg, csv, legend(columns), notes))
     return figures
 
 

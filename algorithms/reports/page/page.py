@@ -28,61 +28,8 @@ from algorithms.reports.tasks import differing_parts
 
 FEW_GROUPS = 4  # up to here a sentence lists what is in each
 FEW_SEEDS = 8  # below this, no claim about columns is made on this page
-UNTOLD = ("cannot tell", "too short", tables.NO_VERDICT)  # verdicts that are neither good nor bad
+UNTOLD = (tables.UNTOLD, "too short", tables.NO_VERDICT)  # verdicts that are neither good nor bad
 INTERVALS = "Interquartile means over the seeds with their 95 % intervals, as chess-lab compare prints them."
-
-
-@dataclass(frozen=True)
-class CauseOnCard:
-    """A harmful cause that the doctor names in runs of a column.
-
-    Attributes:
-        name: of the cause.
-        sure: the doctor's confidence, and in how many of the runs it is named.
-        remedy: what would help.
-        confirm: the command that would confirm it, in the run that is surest of it.
-    """
-
-    name: str
-    sure: str
-    remedy: str
-    confirm: str
-
-
-@dataclass(frozen=True)
-class Card:
-    """The headline of one column.
-
-    Attributes:
-        name: the column's.
-        classes: of its colour.
-        seeds: its runs, in words.
-        average: what the figures are where there are several runs; "" of one.
-        regret: held-out regret, start to end; None where it is not on record.
-        regret_share: the end as a share of the start, in words.
-        regret_noise: what the judge itself and the teacher lose; "" where that is not known.
-        entropy: held-out entropy, start to end; None where it is not on record.
-        entropy_interval: of its end; "" of one run.
-        verdicts: (kind, verdict with its count): the kind is "bad", "good" or "".
-        causes: what is named, the one in most runs first.
-    """
-
-    name: str
-    classes: str
-    seeds: str
-    average: str
-    regret: tuple[str, str] | None
-    regret_share: str
-    regret_noise: str
-    entropy: tuple[str, str] | None
-    entropy_interval: str
-    verdicts: Sequence[tuple[str, str]]
-    causes: Sequence[CauseOnCard]
-
-
-def cards(columns: Sequence[Column], diagnoses: Diagnoses) -> list[Card]:
-    """A headline for each column: interquartile means over its runs' first and last evaluation."""
-    return [_card(column, diagnoses) for column in columns]
 
 
 def headline(columns: Sequence[Column], claims: Sequence[Claims] = ()) -> list[str]:
@@ -145,28 +92,29 @@ def headline_of_groups(groups: Sequence[RunGroup]) -> list[str]:
     ]
 
 
-def _card(column: Column, diagnoses: Diagnoses) -> Card:
+def _card(column: Column, diagnoses: Diagnoses) -> dict[str, Any]:
+    """The headline of one column: interquartile means over its runs' first and last evaluation."""
     regret, entropy = (_ends(column.runs, f"eval/{name}") for name in ("regret_cp", "entropy"))
     verdicts = Counter(verdict(diagnoses.get(str(run.path))) for run in column.runs)
     total = len(column.runs)
     share = figures.at_end(column, "eval/regret_cp", share_of_start=True)
     nats = figures.at_end(column, "eval/entropy")
-    return Card(
-        name=column.name,
-        classes=colour(column.index),
-        seeds=f"seed {column.seeds}" if total == 1 else f"{total} runs, seeds {column.seeds}",
-        average="" if total == 1 else "Interquartile means over the seeds [95 % intervals].",
-        regret=None if regret is None else (f"{regret[0]:.0f}", f"{regret[1]:.0f}"),
-        regret_share="" if share is None else f"{share.middle:.1f} % of the start{_interval(share.interval, 1)}",
-        regret_noise=noise_of_runs() or "",
-        entropy=None if entropy is None else (f"{entropy[0]:.2f}", f"{entropy[1]:.2f}"),
-        entropy_interval="" if nats is None else _interval(nats.interval, 2),
-        verdicts=[
+    return {
+        "name": column.name,
+        "classes": colour(column.index),
+        "seeds": f"seed {column.seeds}" if total == 1 else f"{total} runs, seeds {column.seeds}",
+        "average": "" if total == 1 else "Interquartile means over the seeds [95 % intervals].",
+        "regret": None if regret is None else [f"{end:.0f}" for end in regret],
+        "regret_share": "" if share is None else f"{share[0]:.1f} % of the start{_interval(share[1], 1)}",
+        "regret_noise": noise_of_runs() or "",
+        "entropy": None if entropy is None else [f"{end:.2f}" for end in entropy],
+        "entropy_interval": "" if nats is None else _interval(nats[1], 2),
+        "verdicts": [
             (_kind(text), text if total == 1 else f"{text} ({count} of {total})")
             for text, count in verdicts.most_common()
         ],
-        causes=_causes(column.runs, diagnoses),
-    )  # fmt: skip
+        "causes": _causes(column.runs, diagnoses),
+    }  # fmt: skip
 
 
 def _interval(interval: Interval | None, digits: int) -> str:
@@ -178,7 +126,7 @@ def _kind(text: str) -> str:
     return "good" if text.startswith("learning") else "" if text in UNTOLD else "bad"
 
 
-def _causes(runs: Sequence[RunRecord], diagnoses: Diagnoses) -> list[CauseOnCard]:
+def _causes(runs: Sequence[RunRecord], diagnoses: Diagnoses) -> list[dict[str, str]]:
     """The harmful causes of a column's runs, the one in most runs first."""
     named: dict[str, list[tuple[RunRecord, Mapping[str, Any]]]] = {}
     for run in runs:
@@ -186,11 +134,11 @@ def _causes(runs: Sequence[RunRecord], diagnoses: Diagnoses) -> list[CauseOnCard
             if cause["harmful"]:
                 named.setdefault(cause["name"], []).append((run, cause))
     found = []
-    for name, causes in sorted(named.items(), key=lambda each: -len(each[1])):
+    for causes in sorted(named.values(), key=len, reverse=True):
         run, surest = max(causes, key=lambda each: each[1]["confidence"])
         sure = f"{surest['confidence']:.0%}"
         sure = sure if len(runs) == 1 else f"up to {sure}, in {len(causes)} of {len(runs)} runs"
-        found.append(CauseOnCard(name, sure, surest["remedy"], tables.confirming(surest, run)))
+        found.append({**surest, "sure": sure, "confirm": tables.confirming(surest, run)})
     return found
 
 
@@ -263,43 +211,6 @@ class _Section:
     sentences: Sequence[str]
 
 
-@dataclass(frozen=True)
-class _View:
-    """What the page shows of one group of columns.
-
-    Attributes:
-        letter: of the group.
-        title: its task, where it differs from that of the other groups.
-        several: whether it has more than one column.
-        headline: sentences.
-        cards: one for each column.
-        claims: of the group.
-        claimed: whether one of them claims a difference; otherwise the page shows what was learned first.
-        at_end: regret and entropy at the end, with intervals; without figures where no column has two runs.
-        learning: what became of the policy.
-        signal: what each stage keeps of the learning signal, and who spends the gradient.
-        more: sections behind a switch.
-        boards: of the probe positions.
-        settings: that differ between the columns, or from the preset.
-        common: the settings that do not differ.
-    """
-
-    letter: str
-    title: str
-    several: bool
-    headline: Sequence[str]
-    cards: Sequence[Card]
-    claims: Sequence[Claims]
-    claimed: bool
-    at_end: _Section
-    learning: _Section
-    signal: _Section
-    more: Sequence[_Section]
-    boards: Sequence[dict]
-    settings: tables.Table
-    common: tables.Table
-
-
 def build_page(title: str, runs: Sequence[RunRecord], page_notes: PageNotes | None = None) -> str:
     """The HTML of the page; the same files give the same page, byte for byte.
 
@@ -326,7 +237,7 @@ def build_page(title: str, runs: Sequence[RunRecord], page_notes: PageNotes | No
         script=Markup(script),
         style_hash=_hash(style),
         script_hash=_hash(script),
-        headline=headline_of_groups(groups) if several else views[0].headline,
+        headline=headline_of_groups(groups) if several else views[0]["headline"],
         groups=views,
         groups_table=tables.groups_table(groups),
         claims=[one for one in page_notes.claims if not one.group],
@@ -338,29 +249,31 @@ def build_page(title: str, runs: Sequence[RunRecord], page_notes: PageNotes | No
     )
 
 
-def _view(group: RunGroup, parts: Sequence[str], page_notes: PageNotes) -> _View:
+def _view(group: RunGroup, parts: Sequence[str], page_notes: PageNotes) -> dict[str, Any]:
+    """What the page shows of one group of columns."""
     columns = group.columns
     claims = [one for one in page_notes.claims if one.group == group.letter]
-    return _View(
-        letter=group.letter,
-        title="; ".join(f"{part}: {group.task.get(part, tables.UNKNOWN)}" for part in parts),
-        several=len(columns) > 1,
-        headline=headline(columns, claims),
-        cards=cards(columns, page_notes.diagnoses),
-        claims=claims,
-        claimed=any(one.matrix is not None and one.matrix.any_claimed for one in claims),
-        at_end=_section("At the end", INTERVALS, figures.end_figures(columns)),
-        learning=_learning(columns),
-        signal=_section(
+    return {
+        "letter": group.letter,
+        "title": "; ".join(f"{part}: {group.task.get(part, tables.UNKNOWN)}" for part in parts),
+        "several": len(columns) > 1,
+        "headline": headline(columns, claims),
+        "cards": [_card(column, page_notes.diagnoses) for column in columns],
+        "claims": claims,
+        # Without a claimed difference the page shows what was learned first.
+        "claimed": any(one.matrix is not None and one.matrix.any_claimed for one in claims),
+        "at_end": _section("At the end", INTERVALS, figures.end_figures(columns)),
+        "learning": _learning(columns),
+        "signal": _section(
             "Where the learning signal is lost, and who spends the gradient",
             "",
             [figures.chain_figure(columns), *figures.share_figures(columns)],
         ),
-        more=_more(columns),
-        boards=_boards(columns, page_notes.probes),
-        settings=_settings(columns, page_notes),
-        common=tables.common_table(columns),
-    )
+        "more": _more(columns),
+        "boards": _boards(columns, page_notes.probes),
+        "settings": _settings(columns, page_notes),
+        "common": tables.common_table(columns),
+    }
 
 
 @lru_cache(maxsize=1)
@@ -391,15 +304,10 @@ def _breakable(name: str) -> Markup:
 
 
 def _learning(columns: Sequence[Column]) -> _Section:
-    learning, lacking = figures.curve_figures(columns, figures.LEARNING)
-    phase = figures.phase_figure(columns)
-    if isinstance(phase, str):
-        lacking.append(phase)
-    else:
-        learning.append(phase)
     several = any(len(column.runs) > 1 for column in columns)
     how = "Lines are interquartile means over the seeds, bands reach from the lowest to the highest seed. "
-    return _Section("Learning", how if several else "", learning, lacking)
+    drawn = [*figures.curve_figures(columns, figures.LEARNING), figures.phase_figure(columns)]
+    return _section("Learning", how if several else "", drawn)
 
 
 def _more(columns: Sequence[Column]) -> list[_Section]:
@@ -409,7 +317,7 @@ def _more(columns: Sequence[Column]) -> list[_Section]:
         "Coefficients": figures.COEFFICIENTS,
     }
     return [
-        *(_Section(title, "", *figures.curve_figures(columns, each)) for title, each in curves.items()),
+        *(_section(title, "", figures.curve_figures(columns, each)) for title, each in curves.items()),
         _section(
             "Entropy change: predicted and measured",
             "On the fixed probe positions; a dot is one look at one update.",

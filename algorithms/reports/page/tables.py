@@ -192,86 +192,14 @@ def _machine(run: RunRecord) -> dict[str, str]:
 
 
 NO_VERDICT = "not diagnosed"
+UNTOLD = "cannot tell"  # in an outcome, and as a verdict
 
 # A run's folder -> what `Diagnosis.to_dict()` gives.
 Diagnoses = Mapping[str, Mapping[str, Any]]
 
 
-@dataclass(frozen=True)
-class CauseRow:
-    """A cause that the doctor names, as texts.
-
-    Attributes:
-        name: of the cause.
-        harm: how much it did, in words.
-        since: the update at which it begins.
-        confidence: as a percentage.
-        evidence: what was measured.
-        remedy: what would help.
-        confirm: the command that would confirm it.
-    """
-
-    name: str
-    harm: str
-    since: str
-    confidence: str
-    evidence: str
-    remedy: str
-    confirm: str
-
-
-@dataclass(frozen=True)
-class NotTold:
-    """Causes that the record cannot tell, for one reason.
-
-    Attributes:
-        names: of the causes.
-        missing: metrics that would tell.
-        because: why they are needed, or why nothing can be told.
-        logged_by: what logs them.
-    """
-
-    names: Sequence[str]
-    missing: Sequence[str]
-    because: str
-    logged_by: str
-
-
-@dataclass(frozen=True)
-class Told:
-    """What the doctor says of one run.
-
-    Attributes:
-        run: what the page calls it.
-        classes: of its colour.
-        verdict: of the doctor.
-        outcome: whether it learned, and what became of its entropy.
-        regret: held-out, start to end, with the interval of its change; "" where unknown.
-        entropy: in nats, start to end; "" where unknown.
-        stages: those that lose the learning signal, from which update on, and what they keep; or that none does.
-        costs: sentences on what it cost.
-        causes: what is named, the harmful ones first.
-        untold: what cannot be told.
-        ruled_out: (name, reason) of the rest.
-        notes: what else stands out.
-    """
-
-    run: str
-    classes: str
-    verdict: str
-    outcome: str
-    regret: str
-    entropy: str
-    stages: Sequence[str]
-    costs: Sequence[str]
-    causes: Sequence[CauseRow]
-    untold: Sequence[NotTold]
-    ruled_out: Sequence[tuple[str, str]]
-    notes: Sequence[str]
-
-
-def told(groups: Sequence[RunGroup], diagnoses: Diagnoses) -> list[Told]:
-    """What the doctor says, run by run; runs without a diagnosis are absent."""
+def told(groups: Sequence[RunGroup], diagnoses: Diagnoses) -> list[dict[str, Any]]:
+    """What the doctor says, run by run, as the template writes it; runs without a diagnosis are absent."""
     found = []
     for group in groups:
         where = f"{group.letter}: " if len(groups) > 1 else ""
@@ -289,31 +217,27 @@ def verdict(diagnosis: Mapping[str, Any] | None) -> str:
     return NO_VERDICT if diagnosis is None else str(diagnosis["verdict"])
 
 
-def _told(name: str, classes: str, diagnosis: Mapping[str, Any], run: RunRecord) -> Told:
+def _told(name: str, classes: str, diagnosis: Mapping[str, Any], run: RunRecord) -> dict[str, Any]:
     outcome = diagnosis["outcome"]
-    unknown = "cannot tell"
-    learning, entropy = outcome["learning"], outcome["entropy"]
-    return Told(
-        run=name,
-        classes=classes,
-        verdict=diagnosis["verdict"],
-        outcome=", ".join(
-            [
-                "whether it learns is not known" if learning == unknown else learning,
-                "what became of its entropy is not known"
-                if entropy == unknown
-                else f"entropy {entropy}",
-            ]
-        ),
-        regret=_regret(outcome),
-        entropy=_from_to(outcome["entropy_nats"], 2),
-        stages=_stages(diagnosis["stages"]),
-        costs=outcome["notes"],
-        causes=[_cause(cause, run) for cause in diagnosis["causes"]],
-        untold=_not_told(diagnosis["cannot_tell"]),
-        ruled_out=[(each["name"], each["because"]) for each in diagnosis["ruled_out"]],
-        notes=diagnosis["notes"],
-    )
+    learning, entropy = outcome["learning"], f"entropy {outcome['entropy']}"
+    if learning == UNTOLD:
+        learning = "whether it learns is not known"
+    if outcome["entropy"] == UNTOLD:
+        entropy = "what became of its entropy is not known"
+    return {
+        "run": name,
+        "classes": classes,
+        "verdict": diagnosis["verdict"],
+        "outcome": f"{learning}, {entropy}",
+        "regret": _regret(outcome),
+        "entropy": _from_to(outcome["entropy_nats"], 2),
+        "stages": _stages(diagnosis["stages"]),
+        "costs": outcome["notes"],
+        "causes": [_cause(cause, run) for cause in diagnosis["causes"]],
+        "untold": _not_told(diagnosis["cannot_tell"]),
+        "ruled_out": diagnosis["ruled_out"],
+        "notes": diagnosis["notes"],
+    }
 
 
 def _stages(stages: Mapping[str, Any]) -> list[str]:
@@ -325,17 +249,14 @@ def _stages(stages: Mapping[str, Any]) -> list[str]:
     return ["at no stage" if stages["measured"] else "not measured"]
 
 
-def _cause(cause: Mapping[str, Any], run: RunRecord) -> CauseRow:
+def _cause(cause: Mapping[str, Any], run: RunRecord) -> dict[str, Any]:
     harm = f"{times(cause['size'])} × the least harmful"
-    return CauseRow(
-        name=cause["name"],
-        harm=harm if cause["harmful"] else "harmless at this size",
-        since=str(cause["since_update"]),
-        confidence=f"{cause['confidence']:.0%}",
-        evidence=cause["evidence"],
-        remedy=cause["remedy"],
-        confirm=confirming(cause, run),
-    )
+    return {
+        **cause,
+        "harm": harm if cause["harmful"] else "harmless at this size",
+        "sure": f"{cause['confidence']:.0%}",
+        "confirm": confirming(cause, run),
+    }
 
 
 def confirming(cause: Mapping[str, Any], run: RunRecord) -> str:
@@ -343,14 +264,16 @@ def confirming(cause: Mapping[str, Any], run: RunRecord) -> str:
     return str(cause["confirm"]).replace("RUN", printable(shlex.quote(str(run.path))))
 
 
-def _not_told(causes: Sequence[Mapping[str, Any]]) -> list[NotTold]:
+def _not_told(causes: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Causes that cannot be told for one reason stand together."""
-    together: dict[tuple[tuple[str, ...], str, str], list[str]] = {}
+    together: dict[tuple[tuple[str, ...], str, str], dict[str, Any]] = {}
     for cause in causes:
         missing = tuple(cause["missing"])
-        key = missing, cause["because"], cause["logged_by"] if missing else ""
-        together.setdefault(key, []).append(cause["name"])
-    return [NotTold(names, *key) for key, names in together.items()]
+        logged_by = cause["logged_by"] if missing else ""
+        key = missing, cause["because"], logged_by
+        one = together.setdefault(key, {**cause, "logged_by": logged_by, "names": []})
+        one["names"].append(cause["name"])
+    return list(together.values())
 
 
 def _regret(outcome: Mapping[str, Any]) -> str:
