@@ -33,8 +33,6 @@ from chess_env.evaluators.uci import INSTALL_HINT, EngineError, Handshake, LostE
 MAX_ATTEMPTS = 3  # a query during which engines ended this often is given up
 MAX_LOST = 12  # engines that were ended from outside during one query
 QUARANTINE_S = 600.0  # how long a position that was given up is not asked again
-MAX_MULTIPV = 218  # no position has more legal moves
-_WINDOW = 32  # queries in flight at one engine, at most
 
 
 @dataclass(frozen=True)
@@ -243,39 +241,47 @@ class EnginePool:
     After a fork the child owns no engines and starts its own.
     """
 
-    def __init__(self, path: Path, num_engines: int, options: Mapping[str, int]) -> None:
+    def __init__(
+        self,
+        path: Path,
+        num_engines: int,
+        options: Mapping[str, object],
+        window: int = 32,
+        max_multipv: int = 218,
+    ) -> None:
         """Starts the first engine, to learn what it is; another one where that is ended from outside.
 
         Raises:
             EngineError: the file is not a working Stockfish.
             ValueError: an option that it does not have, or a value outside the option's range.
         """
-        self.path, self.num_engines = path, num_engines
+        self.path, self.num_engines, self._window = path, num_engines, window
         self.restarts = 0
         self._ended_cpu_s = 0.0
         self._start_failures = self._deaths_without_answer = 0
-        self._nap = Nap(_WINDOW)
+        self._nap = Nap(window)
         self._closed = False
         self._engines: list[EngineProcess] = []
         self._own()
         while not self._engines:
             try:
-                self._begin_first(options)
+                self._begin_first(options, max_multipv)
             except LostEngineError:
                 self._start_failures += 1
                 if self._start_failures >= MAX_START_FAILURES:
                     raise
                 self.restarts += 1
                 time.sleep(0.05 * self._start_failures)
-        self._content = fingerprint(path)
+        nets = [Path(str(net)) for name, net in options.items() if "evalfile" in name.lower()]
+        self._files = {file: fingerprint(file) for file in (path, *nets)}
 
-    def _begin_first(self, options: Mapping[str, int]) -> None:
+    def _begin_first(self, options: Mapping[str, object], max_multipv: int) -> None:
         """Starts the engine that says what all of them are, and makes it ready."""
         engine = self._new_engine()
         try:
             self.handshake: Handshake = shake_hands(engine, HANDSHAKE_TIMEOUT_S)
             self._setup = b"uci\n" + self.handshake.commands(options) + b"isready\n"
-            self.handshake.commands({"MultiPV": MAX_MULTIPV})
+            self.handshake.commands({"MultiPV": max_multipv})
             self._start(engine)
             if engine.read_until(b"readyok", HANDSHAKE_TIMEOUT_S) is None:
                 what = f"it ended or fell silent while options were set ({dict(options)})"
@@ -388,7 +394,7 @@ class EnginePool:
         if not batch.todo and not batch.suspects:
             return
         # Towards the end the windows shrink, so that all engines finish together.
-        target = min(_WINDOW, max(2, -(-batch.outstanding // (2 * len(self._engines)))))
+        target = min(self._window, max(2, -(-batch.outstanding // (2 * len(self._engines)))))
         for engine in self._engines:
             in_flight = engine.in_flight
             if not engine.ready or engine.alone or 4 * len(in_flight) > 3 * target:
@@ -439,11 +445,12 @@ class EnginePool:
                     f"The binary {self.path} changed while it was in use: it was {self.handshake.name!r} and is now "
                     f"{again.name!r} or has other options. Scores of two engines must not be mixed: start again."
                 )
-            if fingerprint(self.path) != self._content:
-                raise EngineError(
-                    f"The file {self.path} changed while it was in use: another engine has its name now. "
-                    "Scores of two engines must not be mixed: put the old file back, or start again."
-                )
+            for file, content in self._files.items():
+                if fingerprint(file) != content:
+                    raise EngineError(
+                        f"The file {file} changed while it was in use: another engine or network has its name now. "
+                        "Scores of two engines must not be mixed: put the old file back, or start again."
+                    )
             self._become_ready(engine)
         elif not talks or engine.overflowed():
             self._replace(batch, engine, "the engine ended while it started")

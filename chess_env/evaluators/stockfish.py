@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from chess_env.evaluators.pool import MAX_MULTIPV, EnginePool, Quarantine, QueryKind
+from chess_env.evaluators.pool import EnginePool, Quarantine, QueryKind
 from chess_env.evaluators.protocol import Positions, RuleAwareEvaluator, Scores
 from chess_env.evaluators.uci import (
     INSTALL_HINT,
@@ -29,21 +30,50 @@ PROTOCOL_VERSION = "v1"
 """Part of every id: raised when the commands or the reading of scores change."""
 
 
-def engine_id(handshake: Handshake, hash_mb: int, limit: str, mode: str) -> str:
-    """Such as `stockfish-15.1;net=nn-ad9b42354671;Hash=1;Threads=1;depth=4;pure;v1`, for "depth 4" and "pure"."""
-    nets = [
-        handshake.options[key].default.removesuffix(".nnue")
-        for key in ("evalfile", "evalfilesmall")
-        if key in handshake.options
-    ]
+def engine_id(handshake: Handshake, options: Mapping[str, object], limit: str, mode: str) -> str:
+    """Such as `stockfish-15.1;net=nn-ad9b42354671;Hash=1;Threads=1;depth=4;pure;v1`.
+
+    Args:
+        handshake: what the engine said of itself.
+        options: UCI options that were set, by name.
+        limit: what follows `go`, such as "depth 4".
+        mode: "pure" or "fast".
+
+    Raises:
+        ValueError: an option names the file of a network that is not there.
+    """
+    nets = []
+    options = {handshake.options[name.lower()].name: value for name, value in options.items()}
+    for key in ("EvalFile", "EvalFileSmall"):
+        if key in options:
+            file = Path(str(options[key]))
+            if not file.is_file():
+                raise ValueError(
+                    f"UCI option {key} is {str(file)!r}: no such file; give the path of a network"
+                )
+            nets.append("sha256-" + hashlib.sha256(file.read_bytes()).hexdigest()[:12])
+        elif key.lower() in handshake.options:
+            nets.append(handshake.options[key.lower()].default.removesuffix(".nnue"))
     name = re.sub(r"[\s;]+", "-", handshake.name.strip().lower())
+    by_name = sorted(options.items(), key=lambda item: item[0].lower())
+    shown = [f"{key}={value}" for key, value in by_name if "EvalFile" not in key]
     network = "net=" + "+".join(nets or ["none"])
-    limit = limit.replace(" ", "=")
-    return f"{name};{network};Hash={hash_mb};Threads=1;{limit};{mode};{PROTOCOL_VERSION}"
+    return ";".join([name, network, *shown, limit.replace(" ", "="), mode, PROTOCOL_VERSION])
 
 
 DEFAULT_DEPTH = 4
+_MAX_MULTIPV = 218  # no position has more legal moves
 _LIMITS = {"depth": (1, 60), "nodes": (1, 10**12)}
+# Threads race, and weakened play draws from a generator seeded with the clock.
+_IMPURE_OPTIONS = (
+    "threads",
+    "skill level",
+    "uci_limitstrength",
+    "uci_elo",
+    "multipv",
+    "uci_chess960",
+    "ponder",
+)
 
 
 def default_deadline_s(depth: int | None, nodes: int | None) -> float:
@@ -76,6 +106,7 @@ class StockfishEvaluator(RuleAwareEvaluator):
             deviation about 100 centipawns). They cannot be cached or replayed; their average quality is the same.
         hash_mb: transposition table of each engine. Pure scores do not depend on it at small limits; clearing it
             costs time.
+        options: further UCI options by name, checked against what the engine offers; part of `id`.
         deadline_s: an engine that needs longer for one position is killed and replaced, and the position asked
             again with twice the time. None: at least 5 s, more for large limits.
 
@@ -86,7 +117,7 @@ class StockfishEvaluator(RuleAwareEvaluator):
 
     Raises:
         EngineError: no Stockfish is found, or the binary is not a working one.
-        ValueError: a limit or `hash_mb` outside its range.
+        ValueError: a limit or an option outside its range.
     """
 
     in_background = True
@@ -100,6 +131,7 @@ class StockfishEvaluator(RuleAwareEvaluator):
         num_engines: int = 2,
         pure: bool = True,
         hash_mb: int = 1,
+        options: Mapping[str, str | int | bool] | None = None,
         deadline_s: float | None = None,
     ) -> None:
         super().__init__()
@@ -124,17 +156,26 @@ class StockfishEvaluator(RuleAwareEvaluator):
             self.nodes = _checked_limit("nodes", nodes)
             self._limit = f"nodes {self.nodes}"
         self._deadline_s = deadline_s or default_deadline_s(self.depth, self.nodes)
+        extra = dict(options or {})
+        if self.pure and (bad := [name for name in extra if name.lower() in _IMPURE_OPTIONS]):
+            raise ValueError(
+                f"UCI option {bad[0]!r} makes scores irreproducible; leave it out, or set pure=False"
+            )
         self._arguments: dict[str, Any] = {
             "path": path, "depth": depth, "nodes": nodes, "num_engines": num_engines, "pure": pure,
-            "hash_mb": hash_mb, "deadline_s": deadline_s,
+            "hash_mb": hash_mb, "options": options, "deadline_s": deadline_s,
         }  # fmt: skip
         self.path = find_stockfish(path)
         if self.path is None:
             raise EngineError(f"No Stockfish found. {INSTALL_HINT}")
-        options = {"Threads": 1, "Hash": hash_mb}
-        self._pool = EnginePool(self.path, num_engines, options)
-        mode = "pure" if self.pure else "fast"
-        self._id = engine_id(self._pool.handshake, hash_mb, self._limit, mode)
+        uci_options = {"Threads": 1, "Hash": hash_mb, **extra}
+        self._pool = EnginePool(self.path, num_engines, uci_options)
+        try:
+            mode = "pure" if self.pure else "fast"
+            self._id = engine_id(self._pool.handshake, uci_options, self._limit, mode)
+        except BaseException:
+            self._pool.close()
+            raise
         self._quarantine = Quarantine()
         # Answers of batches in which other positions failed, by kind of question and FEN.
         self._kept: dict[tuple[str, bytes], Any] = {}
@@ -246,7 +287,7 @@ class StockfishEvaluator(RuleAwareEvaluator):
             return np.array([scores[action] for action in legal], np.int32)
 
         deadline_s = max(self._deadline_s, 4 * default_deadline_s(depth, None))
-        answers, error = self._ask(fens, f"depth {depth}", MAX_MULTIPV, parse, deadline_s)
+        answers, error = self._ask(fens, f"depth {depth}", _MAX_MULTIPV, parse, deadline_s)
         if error is not None:
             raise error
         return answers

@@ -70,12 +70,37 @@ def find_stockfish(path: str | Path | None = None) -> Path | None:
 
 @dataclass(frozen=True)
 class UciOption:
-    """One `option name ...` line of an engine; a number may be set to `minimum` to `maximum`."""
+    """One `option name ...` line of an engine: `kind` ("spin", "check", ...), `default`, and what may be set.
+
+    That is `minimum` to `maximum`, or one of the `choices`.
+    """
 
     name: str
-    default: str
-    minimum: int | None
-    maximum: int | None
+    kind: str
+    default: str = ""
+    minimum: int | None = None
+    maximum: int | None = None
+    choices: tuple[str, ...] = ()
+
+    def fault(self, value: object) -> str | None:
+        """What is wrong with `value` for this option, or None. Engines ignore or die of wrong values silently."""
+        text = str(value)
+        if "\n" in text or "\r" in text:
+            return "a value on one line"
+        if self.kind == "spin":
+            if not re.fullmatch(r"-?\d+", text):
+                return f"an integer from {self.minimum} to {self.maximum}"
+            if (
+                not (self.minimum or 0)
+                <= int(text)
+                <= (self.maximum if self.maximum is not None else int(text))
+            ):
+                return f"an integer from {self.minimum} to {self.maximum}"
+        if self.kind == "check" and text.lower() not in ("true", "false"):
+            return "True or False"
+        if self.kind == "combo" and text not in self.choices:
+            return f"one of {', '.join(self.choices)}"
+        return None
 
 
 @dataclass(frozen=True)
@@ -92,15 +117,21 @@ class Handshake:
         for line in text.splitlines():
             if line.startswith("id name "):
                 name = line[8:].strip()
-            elif match := re.match(r"option name (.+?) type \w+(.*)", line):
-                label, rest = match.groups()
+            elif match := re.match(r"option name (.+?) type (\w+)(.*)", line):
+                label, kind, rest = match.groups()
                 fields = dict(re.findall(r"(default|min|max) (\S+)", rest))
-                low, high = _bound(fields.get("min", "")), _bound(fields.get("max", ""))
-                options[label.lower()] = UciOption(label, fields.get("default", ""), low, high)
+                options[label.lower()] = UciOption(
+                    label,
+                    kind,
+                    fields.get("default", ""),
+                    _bound(fields.get("min", "")),
+                    _bound(fields.get("max", "")),
+                    tuple(re.findall(r" var (.+?)(?= var |$)", rest)),
+                )
         return cls(name, options)
 
-    def commands(self, options: Mapping[str, int]) -> bytes:
-        """The `setoption` lines for `options`, which are numbers. Engines ignore or die of wrong ones silently.
+    def commands(self, options: Mapping[str, object]) -> bytes:
+        """The `setoption` lines for `options`.
 
         Raises:
             ValueError: the engine has no such option, or the value is outside its range.
@@ -113,12 +144,12 @@ class Handshake:
                 raise ValueError(
                     f"{self.name[:_SHOWN]} has no UCI option {name!r}; it has: {known[:_SHOWN]}"
                 )
-            low, high = option.minimum, option.maximum
-            if type(value) is not int or value < (low or 0) or (high is not None and value > high):
+            if fault := option.fault(value):
                 raise ValueError(
-                    f"{self.name[:_SHOWN]}: UCI option {name} is {value!r}, expected an integer from {low} to {high}"
+                    f"{self.name[:_SHOWN]}: UCI option {name} is {value!r}, expected {fault[:_SHOWN]}"
                 )
-            lines.append(f"setoption name {option.name} value {value}\n")
+            text = str(value).lower() if option.kind == "check" else str(value)
+            lines.append(f"setoption name {option.name} value {text}\n")
         return "".join(lines).encode()
 
 

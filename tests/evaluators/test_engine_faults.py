@@ -230,6 +230,20 @@ def test_a_binary_that_is_replaced_by_one_of_the_same_name_is_noticed(
             evaluator.evaluate(positions)
 
 
+def test_a_network_that_is_replaced_during_a_run_is_noticed(
+    fake_engine: FakeEngine, positions: np.ndarray, tmp_path: Path
+) -> None:
+    net = tmp_path / "my.nnue"
+    net.write_bytes(b"one")
+    path = fake_engine("good")
+    with StockfishEvaluator(path, num_engines=1, options={"EvalFile": str(net)}) as evaluator:
+        evaluator.evaluate(positions[:5])
+        net.write_bytes(b"two")
+        os.kill(evaluator.engine_pids()[0], signal.SIGKILL)
+        with pytest.raises(EngineError, match=rf"{net} changed while it was in use"):
+            evaluator.evaluate(positions)
+
+
 def test_the_same_binary_installed_again_is_the_same(
     fake_engine: FakeEngine, positions: np.ndarray
 ) -> None:

@@ -258,6 +258,10 @@ def test_a_closed_evaluator_says_so_and_may_be_closed_twice() -> None:
         ({"num_engines": 0}, "num_engines=0"),
         ({"deadline_s": 0.0}, "deadline_s=0.0"),
         ({"hash_mb": 0}, "Hash is 0, expected an integer from 1"),
+        ({"options": {"Contempt": 1}}, "no UCI option 'Contempt'"),
+        ({"options": {"Threads": 2}}, "irreproducible"),
+        ({"options": {"Skill Level": 0}}, "irreproducible"),
+        ({"options": {"EvalFile": "nets/missing.nnue"}}, "missing.nnue.*no such file"),
     ],
 )
 def test_wrong_arguments_name_the_value_and_leave_no_engine(

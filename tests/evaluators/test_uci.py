@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import chess
 import pytest
@@ -109,7 +108,10 @@ def test_the_handshake_is_understood() -> None:
     assert handshake.name == "Stockfish 15.1"
     assert handshake.options["threads"].maximum == 1024
     assert handshake.options["evalfile"].default == "nn-ad9b42354671.nnue"
-    assert handshake.commands({"threads": 2}) == b"setoption name Threads value 2\n"
+    assert handshake.options["style"].choices == ("Solid", "Very Risky", "Normal")
+    assert handshake.commands({"threads": 2, "Use NNUE": False}) == (
+        b"setoption name Threads value 2\nsetoption name Use NNUE value false\n"
+    )
 
 
 @pytest.mark.parametrize(
@@ -119,10 +121,13 @@ def test_the_handshake_is_understood() -> None:
         ("Threads", 0, "from 1 to 1024"),
         ("Threads", 5000, "from 1 to 1024"),
         ("Threads", "abc", "from 1 to 1024"),
+        ("Use NNUE", "maybe", "True or False"),
+        ("Style", "Mad", "Very Risky"),
+        ("EvalFile", "x\nquit", "one line"),
     ],
 )
 def test_wrong_options_are_refused_by_name_value_and_range(
-    name: str, value: Any, expected: str
+    name: str, value: object, expected: str
 ) -> None:
     with pytest.raises(ValueError, match=expected):
         Handshake.parse(HANDSHAKE).commands({name: value})
@@ -195,8 +200,8 @@ def test_a_bound_of_an_option_that_is_no_number_is_none(bound: str) -> None:
 
 
 def test_of_an_engine_s_long_names_a_message_repeats_the_beginning() -> None:
-    said = f"id name {'n' * 900}\noption name {'v' * 900} type spin default 1 min 1 max 5\n"
-    for options in ({"Hash": 1}, {"V" * 900: 6}):
+    said = f"id name {'n' * 900}\noption name {'o' * 900} type combo default a var {'v' * 900}\n"
+    for options in ({"Hash": 1}, {"O" * 900: "b"}):
         with pytest.raises(ValueError) as refused:
             Handshake.parse(said).commands(options)
         assert "n" * 201 not in str(refused.value) and "v" * 201 not in str(refused.value)
