@@ -55,7 +55,9 @@ def is_spec(text: object) -> bool:
 def load_object(spec: str, what: str) -> Any:
     """The object that `module:Name` names; dots go into packages and into classes.
 
-    Messages say what the object is wanted for, such as "evaluator".
+    Args:
+        spec: `module:Name`.
+        what: what the object is wanted for, for messages, such as "evaluator".
 
     Raises:
         CustomObjectError: not of that form, there is no such module or name, or the module raises when imported.
@@ -79,8 +81,13 @@ def load_object(spec: str, what: str) -> Any:
 def make_object(spec: str, what: str, members: Iterable[str]) -> Any:
     """The object that `module:Name` names, made without arguments where that is a class or a function.
 
+    Args:
+        spec: `module:Name`.
+        what: what the object is wanted for, for messages.
+        members: names of the attributes that it must have.
+
     Raises:
-        CustomObjectError: it cannot be found or made, or lacks an attribute of those that `members` names.
+        CustomObjectError: it cannot be found or made, or lacks one of the members.
     """
     members = tuple(members)
     found = load_object(spec, what)
@@ -128,6 +135,10 @@ def label_of(found: Any) -> str:
 
 def spec_of(found: Any, what: str) -> str:
     """`module:Name` of a class or function, by which `load_object` finds it again.
+
+    Args:
+        found: the class or function.
+        what: what it is used for, for messages.
 
     Raises:
         CustomObjectError: it has no name, or the name leads to something else (a lambda, a class inside a function).

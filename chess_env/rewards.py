@@ -69,7 +69,8 @@ _PART = re.compile(rf"\s*(?P<sign>[+-]?)\s*(?:(?P<weight>{_NUMBER})\s*\*\s*)?(?P
 def parse_sum(text: str) -> dict[str, float]:
     """Term name -> weight, in the order of the text; the terms' names are not looked up.
 
-    The text is terms joined by + and -, each with `NUMBER*` in front where its weight is not 1.
+    Args:
+        text: terms joined by + and -, each with `NUMBER*` in front where its weight is not 1.
 
     Raises:
         ValueError: not such a sum, or a term that stands there twice.
@@ -108,8 +109,12 @@ def sum_text(weights: Mapping[str, float]) -> str:
 def load_term(term: Any, known: Sequence[str]) -> RewardTerm:
     """The function that a term is, or that `module:name` names.
 
+    Args:
+        term: A function or a name.
+        known: The project's own terms, for the message.
+
     Raises:
-        ValueError: There is none; the message lists the `known` terms.
+        ValueError: There is none.
     """
     if isinstance(term, str) and not is_spec(term):
         raise ValueError(
@@ -128,7 +133,13 @@ def load_term(term: Any, known: Sequence[str]) -> RewardTerm:
 def paid_by(
     term: RewardTerm, name: str, after_cp: NDArray[Any], before_cp: NDArray[Any]
 ) -> NDArray[np.float32]:
-    """float32 [N]: what the term pays for scores [N] in the mover's view; its dtype, shape and values are checked.
+    """float32 [N]: what the term pays, after its dtype, shape and values were checked.
+
+    Args:
+        term: The function.
+        name: Its name, for the message.
+        after_cp: int [N], scores after the moves, mover's view.
+        before_cp: int [N], scores before them, mover's view.
 
     Raises:
         ValueError: The term gives another dtype or shape, or a value that is not finite.
@@ -398,6 +409,9 @@ def make_reward(reward: Reward, has_evaluator: bool) -> RewardFunction:
 
 def reward_text(reward: Reward) -> str | None:
     """The reward setting as text, for records: `make_reward` reads it back in another process.
+
+    Args:
+        reward: As of `make_reward`.
 
     Raises:
         ValueError: No reward setting, or a function that cannot be found again by its name.

@@ -47,7 +47,11 @@ STALEMATING = "7k/8/6K1/8/5Q2/8/8/8 w - - 0 1"
 def check_evaluator(make: Callable[[], Evaluator], *, seed: int = 0) -> None:
     """Checks that the evaluators that `make` makes keep the contract of `Evaluator`.
 
-    `make` is called without arguments, twice. The evaluators are asked about 300 positions, by `seed`.
+    It asks about 300 positions, some of them of a second evaluator made by `make`.
+
+    Args:
+        make: makes an evaluator; called without arguments, twice.
+        seed: of the positions.
 
     Raises:
         ContractError: what broke. In this order: members, id, dtype and range, rule endings, sign, purity
@@ -290,7 +294,9 @@ def _check_position(position: Any) -> None:
 def check_reward_term(term: RewardTerm, *, seed: int = 0) -> None:
     """Checks that a function (after_cp, before_cp) -> float32 [N] keeps the contract of a reward term.
 
-    It is tried on scores by `seed`.
+    Args:
+        term: the function.
+        seed: of the scores it is tried on.
 
     Raises:
         ContractError: what broke: dtype and shape, finite values over the whole range of scores, the caller's

@@ -230,8 +230,12 @@ def normalized(advantages: Tensor, valid: Tensor) -> Tensor:
 def require_success(batch: RolloutBatch, name: str) -> None:
     """Refuses a batch in which a valid sample's reward is neither 0 nor 1.
 
+    Args:
+        batch: the rollout.
+        name: of the algorithm, for the message.
+
     Raises:
-        ValueError: there is such a reward; the message has the first one and the algorithm's name.
+        ValueError: there is such a reward; the message has the first one.
     """
     rewards = batch.rewards
     other = batch.valid & (rewards != 0) & (rewards != 1)

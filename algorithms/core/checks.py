@@ -194,9 +194,11 @@ def check_numbers(record: Any, section: str = "") -> None:
 
 
 def check_fields(record: Any, section: str = "") -> None:
-    """Looks at every number of a dataclass, and at every field whose type has a `Rule` or named choices.
+    """Looks at every number, and at every field whose type has a `Rule` or named choices.
 
-    Messages have the section before the fields' names.
+    Args:
+        record: a dataclass.
+        section: what stands before the fields' names in messages.
 
     Raises:
         ValueError: a value breaks its rule, or is none of its choices.

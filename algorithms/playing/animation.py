@@ -80,8 +80,11 @@ class Panel:
 def animate(panels: Sequence[Panel], path: Path) -> Path:
     """`path`, to which the SVG of the panels side by side was written, whole or not at all.
 
-    There is a panel for each run. The runs are aligned by scored moves: one cursor goes over all of them at an even
-    pace, and starts again. A file that is there is replaced.
+    The runs are aligned by scored moves: one cursor goes over all of them at an even pace, and starts again.
+
+    Args:
+        panels: one for each run, at least one.
+        path: of the file; one that is there is replaced.
 
     Raises:
         ValueError: there is no panel, or one is not of one position.

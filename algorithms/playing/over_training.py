@@ -82,8 +82,13 @@ def over_training(
 ) -> OverTraining:
     """Each policy on each position, in one batch for each policy.
 
-    The policies of a run are in order, as of `snapshots`, and `policies` loads one, as `SnapshotPolicies` does. One
-    that cannot be loaded is left out, with a note.
+    A policy that cannot be loaded is left out, with a note.
+
+    Args:
+        every: the policies of a run, in order, as of `snapshots`.
+        policies: loads one, such as `SnapshotPolicies`.
+        at: the positions.
+        temperature: of the softmax, above 0.
 
     Raises:
         ValueError: the temperature is not above 0, or none of the policies can be loaded.
@@ -159,7 +164,8 @@ def recorded_probes(
 def most_changed(curves: Sequence[OverTraining]) -> list[tuple[OverTraining, int]]:
     """(curves, row) of every position, the one first whose probabilities changed most over training.
 
-    The curves are those of one run on different sets of positions; those of its first policy and its last are enough.
+    Args:
+        curves: of one run, on different sets of positions; those of the first policy and the last are enough.
     """
     every = [
         (change, each, row) for each in curves for row, change in enumerate(each.change.tolist())

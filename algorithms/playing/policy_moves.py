@@ -53,9 +53,12 @@ class Seen:
 
 @torch.inference_mode()
 def seen_by(policy: PolicyNet, position: GamePosition, temperature: float) -> Seen:
-    """What the policy, in evaluation mode and on the CPU, makes of a position that has a legal move; one forward pass.
+    """What the policy makes of a position that has a legal move; one forward pass.
 
-    The temperature of the softmax is above 0.
+    Args:
+        policy: in evaluation mode, on the CPU.
+        position: with what its game tells of it.
+        temperature: of the softmax, above 0.
     """
     board = position.board
     actions = legal_actions(board)

@@ -178,7 +178,12 @@ class PositionSet:
 
     @torch.inference_mode()
     def logprobs(self, policy: PolicyNet, temperature: float) -> NDArray[np.float32]:
-        """float32 `[M, L]` log-probabilities of a policy on the CPU, nats; -inf on padding."""
+        """float32 `[M, L]` log-probabilities of a policy, nats; -inf on padding.
+
+        Args:
+            policy: on the CPU.
+            temperature: of the softmax.
+        """
         found = []
         for start in range(0, len(self), MINIBATCH_SIZE):
             rows = slice(start, start + MINIBATCH_SIZE)

@@ -56,8 +56,11 @@ class Pull:
     def optimum(self, position: GamePosition, scored: HeldoutSlice) -> Floats:
         """float64 `[L]`: probability of each legal move under `probe_metrics.optimum_logprobs`.
 
-        The rewards are those of the next ply alone, as in `probe/optimum_entropy`; `scored` is the position alone,
-        with the scores after each move.
+        The rewards are those of the next ply alone, as in `probe/optimum_entropy`.
+
+        Args:
+            position: for the reference policy.
+            scored: the same position alone, with the scores after each move.
         """
         legal = scored.legal_ids >= 0
         ref_logprobs = np.zeros(legal.shape)

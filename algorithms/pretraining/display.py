@@ -24,7 +24,11 @@ from algorithms.run_folder.terminal import print_visibly
 class Bar:
     """The progress of a task; its last state stays on the screen.
 
-    It is a bar where the console is a terminal, and otherwise a line at least every ten seconds.
+    Args:
+        console: a bar where it is a terminal, otherwise a line at least every ten seconds.
+        title: of the task.
+        total: its size.
+        done: its progress at the start.
     """
 
     def __init__(self, console: Console, title: str, total: int, done: int = 0) -> None:

@@ -80,7 +80,7 @@ def label_shard(
     meets the end of its game or a held-out position is replaced by a new start.
 
     Args:
-        config: walks and sizes.
+        config: source, walks and sizes.
         source: of the starts.
         evaluator: scores the moves, and plays.
         index: of the shard.

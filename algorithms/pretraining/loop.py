@@ -107,7 +107,15 @@ def result_of(
     labels: dict[str, Any],
     stopped_by: str | None,
 ) -> PretrainResult:
-    """The result of the run after its last step; `labels` are the fields of it that are about labels."""
+    """The result of the run.
+
+    Args:
+        session: after its last step.
+        regret: of the last evaluation.
+        run_dir: the run folder.
+        labels: the fields of `PretrainResult` that are about labels.
+        stopped_by: why it ended early; None at the end of the budget.
+    """
     done = session.progress
     greedy = regret.per_position_greedy_cp
     return PretrainResult(

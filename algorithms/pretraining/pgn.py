@@ -63,7 +63,11 @@ class GameLines:
         self._depth = 0
 
     def place(self, line: str) -> Place:
-        """Where the line, with its line end, belongs: "no game" where it is only around the games."""
+        """Where the line belongs: "no game" where it is only around the games.
+
+        Args:
+            line: with its line end.
+        """
         if line.startswith("%") and not self._in_comment:
             return "no game"
         name = self._header(line)

@@ -149,7 +149,14 @@ class Stream:
     """Goes through the shards again and again, each time in another seeded order.
 
     A step's minibatch lies in one shard, in the shard's own shuffled order, in equal parts of at most
-    `minibatch_size`. No state is needed to go on in the middle. `sizes` are those of the shards that are used.
+    `minibatch_size`. No state is needed to go on in the middle.
+
+    Args:
+        config: minibatch size, seed and targets.
+        folder: of the shards.
+        sizes: positions in each shard that is used.
+        device: where minibatches go.
+        move_facts: which facts of each move the policy reads.
     """
 
     def __init__(

@@ -130,7 +130,9 @@ def without_version(name: str) -> str:
 def of_version(name: str, version: str = VERSIONS[-1]) -> str:
     """The name with a version where it has none: "stockfish:depth=4" is "stockfish-v2:depth=4".
 
-    An evaluator of a user's own has no version.
+    Args:
+        name: of an evaluator; one of a user's own has no version.
+        version: that a name without one stands for.
     """
     found = _VERSIONED.match(name)
     if found is None or found["version"]:

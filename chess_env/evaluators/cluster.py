@@ -179,7 +179,11 @@ def look(name: str) -> NodeReport:
 def check_same(report: NodeReport, expected: NodeReport, label: str, of: str) -> None:
     """Raises EngineError, with the remedy, where a node would give other scores than is expected.
 
-    The node is called `label` there, and who set the expectation `of`.
+    Args:
+        report: what the node says.
+        expected: what it should say.
+        label: names the node.
+        of: names whoever set the expectation.
     """
     if report.fault:
         raise EngineError(
@@ -312,7 +316,14 @@ class Worker:
     def answer(
         self, rows: Rows, method: str, positions: NDArray[np.uint64], settings: dict[str, Any]
     ) -> Reply:
-        """The scores of a batch, packed positions uint64 [n, 8], by "evaluate" or "score_moves"."""
+        """The scores of a batch.
+
+        Args:
+            rows: names it in the reply.
+            method: "evaluate" or "score_moves".
+            positions: packed positions uint64 [n, 8].
+            settings: further arguments of the method.
+        """
         scores = error = None
         try:  # of a copy: what Ray hands over cannot be written to
             scores = getattr(self._evaluator, method)(positions.copy(), **settings)

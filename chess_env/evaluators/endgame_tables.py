@@ -169,7 +169,11 @@ def tables() -> Tables:
 
 @kernel
 def find_three_men(positions: NDArray[np.uint64]) -> NDArray[np.bool_]:
-    """bool [N]: where the tables have a packed position [N, 8]: three men, one a queen, rook or pawn; no castling."""
+    """bool [N]: where the tables have the position: two kings, a queen, rook or pawn, and no right to castle.
+
+    Args:
+        positions: uint64 [N, 8], packed.
+    """
     found = np.zeros(len(positions), np.bool_)
     for i in range(len(positions)):
         position = positions[i]
@@ -200,7 +204,8 @@ def _look_up(positions: NDArray[np.uint64], made: Tables, scores: NDArray[np.int
 def exact_scores(positions: NDArray[np.uint64]) -> NDArray[np.int32]:
     """int32 [N]: centipawns of the side to move, +-(10000 - n) for mate in n moves and 0 for a draw.
 
-    The positions are packed, uint64 [N, 8], and `find_three_men` finds all of them.
+    Args:
+        positions: uint64 [N, 8], packed, all of which `find_three_men` finds.
     """
     scores = np.empty(len(positions), np.int32)
     _look_up(positions, tables(), scores)

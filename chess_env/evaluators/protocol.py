@@ -98,7 +98,11 @@ def pack_positions(positions: Positions) -> NDArray[np.uint64]:
 def checked_scores(evaluator: Any, scores: Any, count: int, what: str = "positions") -> Scores:
     """int32 [N], in memory of their own: what an evaluator gave, once dtype, length and values are known to be right.
 
-    Whole numbers of any dtype will do, and anything that NumPy makes an array of.
+    Args:
+        evaluator: Gave them; its `id` is for the message.
+        scores: Whole numbers of any dtype will do, and anything that NumPy makes an array of.
+        count: N.
+        what: What was scored, for the message.
 
     Raises:
         ValueError: another shape, no numbers, or one that is no whole number in +-10000.

@@ -129,7 +129,11 @@ class SyzygyTables:
 
 
 def below_wins(scores: NDArray[np.int32]) -> NDArray[np.int32]:
-    """int32 [N]: scores that no table gave, centipawns cut to +-8700; mates, +-(10000 - n), stay as they are."""
+    """int32 [N]: scores that no table gave, centipawns cut to +-8700; mates stay as they are.
+
+    Args:
+        scores: int32 [N], centipawns; mate in n moves is +-(10000 - n).
+    """
     cut = np.clip(scores, -UNPROVEN_CP, UNPROVEN_CP)
     return np.where(np.abs(scores) > MAX_CP, scores, cut).astype(np.int32)
 

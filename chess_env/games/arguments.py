@@ -39,14 +39,21 @@ LEARNER_COLORS = ("random", "white", "black", "start")
 
 @dataclass(frozen=True)
 class Settings:
-    """What an environment plays with; the docstring of `ChessSelfPlayEnv` says what its arguments mean.
+    """What an environment plays with.
 
     Attributes:
         evaluator: Scores positions; None for "none", and for "auto" where nothing reads a score.
         evaluator_id: The evaluator's `id`, or "none".
+        reward: Terms and weights.
         source: Where games start.
         opponent: Plays the other side inside `step`; None for self-play.
+        learner_color: One of `LEARNER_COLORS`; only read with an opponent.
+        max_plies: Ply limit (truncation), or None.
+        illegal_action: One of `ILLEGAL_ACTION_CHOICES`.
+        fifty_move: True: 50 moves without capture or pawn move end the game; False: 75.
+        threefold: True: the third occurrence of a position ends the game; False: the fifth.
         threads: That work on the boards.
+        move_facts: Which facts of all legal moves `info` has.
         owned: What was made here and is closed by `close`.
     """
 
@@ -196,7 +203,12 @@ def checked_render_mode(render_mode: str | None) -> str | None:
 
 
 def checked_start(position: Positions, fifty_move: bool, origin: str) -> Positions:
-    """The packed start position itself, uint64 [8], once it is known that the game is not over there.
+    """The packed start position itself, once it is known that the game is not over there.
+
+    Args:
+        position: uint64 [8].
+        fifty_move: The environment's setting.
+        origin: What gave the position, for the message.
 
     Raises:
         ValueError: Mate, stalemate, dead position, or a used-up rule-50 clock.

@@ -84,7 +84,12 @@ class KindSummary:
 def paid_positions(
     positions: Sequence[ObviousPosition], evaluator: Evaluator, reward: Reward = None
 ) -> list[PaidPosition]:
-    """What each position's moves are paid, by a reward as the environment takes it; None is its default.
+    """What each position's moves are paid.
+
+    Args:
+        positions: of a set of obvious moves.
+        evaluator: Scores the moves; the caller closes it.
+        reward: As the environment takes it; None is its default.
 
     Raises:
         ValueError: Unknown reward, or scores that are none.

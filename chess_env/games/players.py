@@ -285,7 +285,11 @@ _MATES_CP = 1_000_000  # above every balance
 
 
 def material_cp(positions: Positions) -> NDArray[np.int64]:
-    """int64 [N]: own men minus the other side's, centipawns, from the side to move's view, of packed positions."""
+    """int64 [N]: own men minus the other side's, centipawns, from the side to move's view.
+
+    Args:
+        positions: uint64 [N, 8], packed.
+    """
     men = positions[:, PAWNS : PAWNS + len(VALUES_CP)]
     own = positions[:, OWN, None]
     mine = np.bitwise_count(men & own).astype(np.int64)

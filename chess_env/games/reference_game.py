@@ -42,7 +42,12 @@ MAX_START_TRIES = 100
 
 
 def observation(board: chess.Board, repetitions: int) -> NDArray[np.uint8]:
-    """uint8 [C, 8, 8]: the planes of `observation.PLANES`, of a position that occurred so often before in its game."""
+    """uint8 [C, 8, 8]: the planes of `observation.PLANES`.
+
+    Args:
+        board: The position.
+        repetitions: Earlier occurrences of it in the game.
+    """
     seen = np.array([min(repetitions, MAX_REPETITIONS)], np.uint8)
     return encode_batch(pack_board(board)[None], seen)[0]
 
@@ -66,8 +71,11 @@ def identity(board: chess.Board) -> Hashable:
 def status(board: chess.Board, repetitions: int, *, fifty_move: bool, threefold: bool) -> int:
     """How the game stands: a status code of `rules.py`.
 
-    If `fifty_move` is False, 75 moves without capture or pawn move end it; if `threefold` is False, the fifth
-    occurrence of a position, which has `repetitions` earlier ones.
+    Args:
+        board: The position.
+        repetitions: Earlier occurrences of it in the game.
+        fifty_move: True: 50 moves without capture or pawn move end the game; False: 75.
+        threefold: True: the third occurrence ends the game; False: the fifth.
     """
     if not any(board.generate_legal_moves()):
         return CHECKMATE if board.is_check() else STALEMATE

@@ -163,7 +163,12 @@ class Frame(NamedTuple):
 
 
 class View:
-    """Observations and the state part of `info`, as `Shown` asks for them."""
+    """Observations and the state part of `info`, as `Shown` asks for them.
+
+    Args:
+        scoring: the games' scores.
+        shown: the form.
+    """
 
     def __init__(self, scoring: Scoring, shown: Shown) -> None:
         self._scoring, self._games = scoring, scoring.games

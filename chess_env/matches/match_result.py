@@ -167,7 +167,12 @@ class MatchResult:
 
 
 def to_pgn(match: MatchResult, event: str) -> Iterable[str]:
-    """Each game of the match as PGN text, with its opening as FEN and the rule that ended it."""
+    """Each game of the match as PGN text, with its opening as FEN and the rule that ended it.
+
+    Args:
+        match: the match.
+        event: the PGN tag of that name.
+    """
     for number, game in enumerate(match.games):
         record = chess.pgn.Game()
         record.setup(to_fen(game.opening))

@@ -81,7 +81,11 @@ def play_ending(
 ) -> EndingResult:
     """One game from each position, `player` with the stronger side and the first move.
 
-    Each side of each game has its own generator, by `seed`.
+    Args:
+        player: chooses the moves of the stronger side.
+        defender: chooses those of the other.
+        positions: from `draw_endings`.
+        seed: of the players' moves; each side of each game has its own generator.
 
     Raises:
         RuntimeError: a player chose an illegal action.

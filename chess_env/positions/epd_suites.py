@@ -68,6 +68,9 @@ class EpdBatch:
 class EpdFile(TextFile):
     """The positions of a suite, plain or packed.
 
+    Args:
+        path: of the file.
+
     Raises:
         ValueError: it cannot be opened, or is no text.
         ModuleNotFoundError: packed by zstd without the package zstandard; the message says how to install it.

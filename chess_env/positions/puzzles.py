@@ -70,6 +70,9 @@ class _Row(NamedTuple):
 class PuzzleFile(TextFile):
     """The puzzles of a file, plain or packed.
 
+    Args:
+        path: of the file.
+
     Raises:
         ValueError: it cannot be opened, or is no text.
         ModuleNotFoundError: packed by zstd without the package zstandard; the message says how to install it.

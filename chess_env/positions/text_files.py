@@ -139,9 +139,13 @@ class TextFile:
 
 
 class _Unpacked(io.RawIOBase):
-    """The unpacked bytes of a file; what is readable of a damaged one, and in its `ended_early` why it ended.
+    """The unpacked bytes of a file; what is readable of a damaged one, and why it ended.
 
-    `begin` makes what unpacks one frame, and `error` is what that raises on damage.
+    Args:
+        owner: the file; its `ended_early` is set.
+        kind: of the packing.
+        begin: makes what unpacks one frame.
+        error: that it raises on damage.
     """
 
     def __init__(
