@@ -162,7 +162,7 @@ class _Suite:
                 for what, each in self._left_out.items()
                 if each.total
             ]
-            ended = self.file.ended_early
+            ended = self.file.text.ended_early
             raise ValueError(
                 f"{str(self.path)!r} holds no {self.noun} that can be judged: expected {self._expected}"
                 f"{''.join(why)}{'; ' + ended if ended else ''}"
@@ -175,8 +175,8 @@ class _Suite:
             if left_out.total:
                 notes.append(f"lines that {what}: {left_out.total:,} ({left_out.summary()})")
                 notes += [f"  line {line.number:,}: {line.reason}" for line in left_out.first]
-        if self.file.ended_early:
-            notes.append(f"The file could not be read to its end: {self.file.ended_early}")
+        if self.file.text.ended_early:
+            notes.append(f"The file could not be read to its end: {self.file.text.ended_early}")
         wrapped = [
             textwrap.wrap(note, _WIDTH, subsequent_indent="    ", break_on_hyphens=False)
             for note in notes
@@ -188,7 +188,7 @@ class _Suite:
         return {
             "file": str(self.path),
             self.noun: 0 if self.tally is None else self.tally.total,
-            "ended_early": self.file.ended_early,
+            "ended_early": self.file.text.ended_early,
             **{
                 f"lines_that_{what.replace(' ', '_')}": left_out.to_dict()
                 for what, left_out in self._left_out.items()

@@ -73,7 +73,6 @@ def config_of(preset: str, total_moves: int, **changes: Any) -> TrainConfig:
         device="cpu",
     )
     return dataclasses.replace(config, **changes)
-    train(dataclasses.replace(config, **changes), display=Display())
 
 
 def main() -> None:

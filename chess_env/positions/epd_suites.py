@@ -65,7 +65,7 @@ class EpdBatch:
         return len(self.positions)
 
 
-class EpdFile(TextFile):
+class EpdFile:
     """The positions of a suite, plain or packed.
 
     Args:
@@ -76,20 +76,25 @@ class EpdFile(TextFile):
         ModuleNotFoundError: packed by zstd without the package zstandard; the message says how to install it.
 
     Attributes:
+        text: the file.
         left_out: lines that cannot be read, as far as the file was read; empty ones and comments aside.
         not_judged: lines that can be read and whose moves cannot be judged.
     """
 
     def __init__(self, path: Path) -> None:
-        super().__init__(path, "EPD file")
+        self.text = TextFile(path, "EPD file")
         self.left_out, self.not_judged = LeftOut(), LeftOut()
-        self._lines = enumerate(self, start=1)
+        self._lines = enumerate(self.text, start=1)
 
     def batches(self, size: int) -> Iterator[EpdBatch]:
         """The positions in the order of the file, at most `size` at a time."""
         while chunk := list(islice(self._lines, size)):
             if len(batch := self._read(chunk)):
                 yield batch
+
+    def close(self) -> None:
+        """Closes the file."""
+        self.text.close()
 
     def _read(self, chunk: list[tuple[int, str]]) -> EpdBatch:
         wrong: list[Line] = []

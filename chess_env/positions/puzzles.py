@@ -67,7 +67,7 @@ class _Row(NamedTuple):
     moves: list[int]
 
 
-class PuzzleFile(TextFile):
+class PuzzleFile:
     """The puzzles of a file, plain or packed.
 
     Args:
@@ -78,13 +78,14 @@ class PuzzleFile(TextFile):
         ModuleNotFoundError: packed by zstd without the package zstandard; the message says how to install it.
 
     Attributes:
+        text: the file.
         left_out: lines that hold no puzzle that can be read, as far as the file was read.
     """
 
     def __init__(self, path: Path) -> None:
-        super().__init__(path, "puzzle file")
+        self.text = TextFile(path, "puzzle file")
         self.left_out = LeftOut()
-        self._lines = enumerate(self, start=1)
+        self._lines = enumerate(self.text, start=1)
         self._set_columns(COLUMNS)
 
     def batches(self, size: int, most: int | None = None) -> Iterator[PuzzleBatch]:
@@ -94,6 +95,10 @@ class PuzzleFile(TextFile):
             if len(batch := self._read(chunk)):
                 yield batch
             left -= 0 if most is None else len(batch)
+
+    def close(self) -> None:
+        """Closes the file."""
+        self.text.close()
 
     def _set_columns(self, names: tuple[str, ...]) -> None:
         self._widths = {len(names)}

@@ -173,7 +173,7 @@ def test_a_packed_file_that_is_cut_gives_what_is_before(tmp_path: Path) -> None:
     path.write_bytes(gzip.compress("\n".join(lines).encode())[:-2_000])
     found, file = read(path)
     assert 0 < len(found) < 2_000
-    assert "ends in the middle" in file.ended_early
+    assert "ends in the middle" in file.text.ended_early
 
 
 def test_an_empty_file_has_no_puzzle(tmp_path: Path) -> None:
