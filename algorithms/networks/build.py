@@ -339,7 +339,7 @@ def _why(error: Exception) -> str:
 
 
 def _names(record: Path, digest: str) -> bool:
-    """Whether a file as `ship` writes it is about the bytes of this SHA-256."""
+    """Whether a file of `sha256sum` is about the bytes of this SHA-256."""
     return read_file(record).split()[:1] == [digest.encode()]
 
 
@@ -439,19 +439,3 @@ def options_of(config: NetworkConfig, instead_of: NetworkConfig) -> str:
 def shipped_names() -> list[str]:
     """Names of the policies that come with the project."""
     return sorted(path.stem for path in SHIPPED.glob("*.safetensors"))
-
-
-def ship(weights: Path, name: str, folder: Path = SHIPPED) -> Path:
-    """The file NAME.safetensors in `folder`, a copy of `weights`; its SHA-256 is written beside it.
-
-    Args:
-        weights: a .safetensors file, such as a checkpoint's model.safetensors.
-        name: of the policy from then on.
-        folder: of shipped policies.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    raw, target = weights.read_bytes(), folder / f"{name}.safetensors"
-    target.write_bytes(raw)
-    digest = hashlib.sha256(raw).hexdigest()
-    target.with_suffix(".sha256").write_text(f"{digest}  {target.name}\n", encoding="utf-8")
-    return target
