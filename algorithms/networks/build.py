@@ -23,6 +23,7 @@ from algorithms.networks.settings import (
     DEFAULT_PRECISION,
     SIZES,
     WITHOUT_BLOCKS,
+    WITHOUT_FACTS,
     NetworkConfig,
     PrecisionConfig,
 )
@@ -97,23 +98,12 @@ class Make(Protocol):
         ...
 
 
-class BuiltIn(NamedTuple):
-    """A network of this project, whose sizes stand in `algorithms.networks.settings.SIZES`.
-
-    Attributes:
-        make: makes one, its weights drawn from torch's global generator.
-        reads_move_facts: whether it is given the facts of each legal move.
-    """
-
-    make: Make
-    reads_move_facts: bool
-
-
-NETWORKS = {
-    "move_net": BuiltIn(MoveNet, True),
-    "resnet": BuiltIn(ResidualPolicy, False),
-    "transformer": BuiltIn(transformer, True),
+NETWORKS: dict[str, Make] = {
+    "move_net": MoveNet,
+    "resnet": ResidualPolicy,
+    "transformer": transformer,
 }
+"""The networks of this project, whose sizes stand in `algorithms.networks.settings.SIZES`."""
 
 
 @usual_torch()
@@ -147,7 +137,7 @@ def make_policy(
     Raises:
         ValueError: `config.network` names nothing that is a network.
     """
-    make: Make = CustomPolicy if config.is_custom else NETWORKS[config.network].make
+    make: Make = CustomPolicy if config.is_custom else NETWORKS[config.network]
     return make(config, critic=critic, precision=precision)
 
 
@@ -159,7 +149,7 @@ def reads_move_facts(config: NetworkConfig) -> FactsAsked:
     """
     if config.is_custom:
         return asks_for_move_facts(config.network) and (config.facts or True)
-    return NETWORKS[config.network].reads_move_facts and (config.facts or True)
+    return config.network not in WITHOUT_FACTS and (config.facts or True)
 
 
 def compile_trunk(policy: PolicyNet, *, num_boards: int) -> None:
