@@ -16,8 +16,9 @@ from algorithms.doctor.findings import (
     RuledOut,
     Untold,
     Verdict,
-    causes_of,
-    with_verdict,
+    WithFindings,
+    does_harm,
+    unless_hidden,
 )
 from algorithms.doctor.metric_rows import (
     LEARNING,
@@ -62,7 +63,7 @@ AS_USUAL, LEARNS, SLOW, UNMEASURED, COLLAPSE, IMPAIRED, UNEXPLAINED, CANNOT_TELL
 
 
 @dataclasses.dataclass(frozen=True)
-class Diagnosis:
+class Diagnosis(WithFindings):
     """The doctor's diagnosis of a record.
 
     Attributes:
@@ -91,21 +92,6 @@ class Diagnosis:
     tried: Tried | None = None
 
     @property
-    def causes(self) -> tuple[Finding, ...]:
-        """The causes that are named: the harmful ones first, then by rank."""
-        return causes_of(self.findings)
-
-    @property
-    def ruled_out(self) -> tuple[Finding, ...]:
-        """The causes that are ruled out."""
-        return with_verdict(self.findings, RuledOut)
-
-    @property
-    def untold(self) -> tuple[Finding, ...]:
-        """The causes of which the record does not tell."""
-        return with_verdict(self.findings, Untold)
-
-    @property
     def exit_code(self) -> int:
         """0 nothing found, 1 a cause or stage named or not learning, 3 nothing named and something untold."""
         if self.verdict in (AS_USUAL, LEARNS):
@@ -120,12 +106,9 @@ class Diagnosis:
             "pace": None if self.pace is None else self.pace.to_dict(),
             "stages": self.chain.to_dict(),
             "causes": [_cause(finding) for finding in self.causes],
-            "ruled_out": [
-                {"name": each.name, "because": each.verdict.because}  # type: ignore[union-attr]
-                for each in self.ruled_out
-            ],
+            "ruled_out": self._reasons(),
             "tried": None if self.tried is None else self.tried._asdict(),
-            "cannot_tell": [_untold(finding) for finding in self.untold],
+            "cannot_tell": self._gaps(),
             "notes": list(self.notes),
         }
 
@@ -192,11 +175,13 @@ def diagnose(rows: Rows, others: Sequence[Curve] = (), beside: str = "its twin")
         return Diagnosis(CANNOT_TELL, outcome, tuple(found), tuple(notes), SignalChain(0, (), ()))
     looked = {rule.name: _looked(rule, record, outcome) for rule in RULES}
     staged = {rule.name: _by_stage(rule, looked[rule.name], chain) for rule in RULES}
-    harmful = {n for n, v in staged.items() if isinstance(v, Named) and v.size >= 1}
+    harmful = {name for name, verdict in staged.items() if does_harm(verdict)}
     findings = tuple(
         Finding(rule.name, verdict, confidence(rule.name, verdict), rule.logged_by, rule.stage)
         for rule in RULES
-        for verdict in (_by_stage(rule, _with_others(rule, looked[rule.name], harmful), chain),)
+        for verdict in (
+            _by_stage(rule, unless_hidden(looked[rule.name], rule.hidden_by, harmful), chain),
+        )
     )
     findings = (*_measured_at_start(record, outcome), *findings)
     if chain.losses:  # the causes of the first stage that loses the signal come first
@@ -236,12 +221,15 @@ def diagnose_run(run_dir: Path, twin: Path | None = None) -> Diagnosis:
         ):
             others = []
     diagnosis = diagnose(rows, others, beside)
-    findings = tuple(_with_other_settings(each, settings) for each in diagnosis.findings)
-    first = next((each for each in causes_of(findings) if each.is_harmful), None)
-    tried = None if first is None or _is_of_a_kl(first) else tried_against(first.name, settings)
-    return dataclasses.replace(
-        diagnosis, findings=findings, notes=(*diagnosis.notes, *doubts), tried=tried
+    diagnosis = dataclasses.replace(
+        diagnosis,
+        findings=tuple(_with_other_settings(each, settings) for each in diagnosis.findings),
+        notes=(*diagnosis.notes, *doubts),
     )
+    first = next((each for each in diagnosis.causes if each.is_harmful), None)
+    if first is None or _is_of_a_kl(first):
+        return diagnosis
+    return dataclasses.replace(diagnosis, tried=tried_against(first.name, settings))
 
 
 def _is_of_a_kl(finding: Finding) -> bool:
@@ -298,11 +286,9 @@ def _by_stage(rule: CauseRule, verdict: Verdict, chain: SignalChain) -> Verdict:
     """What is left of a rule's verdict beside what the stages say."""
     if not isinstance(verdict, Named):
         return verdict
-    lost = {loss.stage.name: loss for loss in chain.losses}
-    before = [lost[stage] for stage in rule.follows if stage in lost]
-    if before and verdict.size >= 1:
-        return Untold((), f"{before[0]}, which shows as much: cure that first, and look again")
-    if rule.stage in lost:  # what is there does harm, whatever its size
+    if rule.stage in [
+        loss.stage.name for loss in chain.losses
+    ]:  # what is there does harm, whatever its size
         return dataclasses.replace(verdict, size=max(1.0, verdict.size))
     if rule.stage == "ratio" and chain.keeps("ratio") and verdict.size >= 1:
         return dataclasses.replace(verdict, size=PRESENT)
@@ -317,16 +303,6 @@ def _measured_at_start(record: MetricRows, outcome: RunOutcome) -> list[Finding]
         for rule, verdict in looked
         if isinstance(verdict, Named)
     ]
-
-
-def _with_others(rule: CauseRule, verdict: Verdict, harmful: set[str]) -> Verdict:
-    """What is left of a rule's verdict where another cause shows the same."""
-    if not isinstance(verdict, Named):
-        return verdict
-    others = [name for name in rule.hidden_by if name in harmful]
-    if not others:
-        return verdict
-    return Untold((), f"{' and '.join(others)} shows the same: cure that first, and look again")
 
 
 def _verdict(
@@ -370,20 +346,9 @@ def _cause(finding: Finding) -> dict[str, Any]:
         "harmful": finding.is_harmful,
         "size": round(verdict.size, 3),
         "since_update": verdict.since,
-        "evidence": f"{verdict.measured}; without the cause: {verdict.without}",
+        "evidence": verdict.evidence,
         "remedy": verdict.remedy,
         "confirm": verdict.confirm,
-    }
-
-
-def _untold(finding: Finding) -> dict[str, Any]:
-    verdict = finding.verdict
-    assert isinstance(verdict, Untold)
-    return {
-        "name": finding.name,
-        "missing": list(verdict.missing),
-        "because": verdict.because,
-        "logged_by": finding.logged_by,
     }
 
 

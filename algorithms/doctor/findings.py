@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
+from typing import Any
 
 from algorithms.doctor.metric_rows import MetricRows, RunOutcome
 
 PRESENT = 0.9
 """Size of what is there and did no harm to this run."""
-
-NAMED, RULED_OUT, UNTOLD = "named", "ruled out", "cannot tell"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,6 +31,11 @@ class Named:
     without: str
     remedy: str
     confirm: str
+
+    @property
+    def evidence(self) -> str:
+        """What was measured, and what is without the cause."""
+        return f"{self.measured}; without the cause: {self.without}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,6 +63,25 @@ def named_if_harmful(found: Named) -> Verdict:
     return RuledOut(f"{found.measured}: too little to do harm")
 
 
+def does_harm(verdict: Verdict) -> bool:
+    """Whether the cause is named, at a size that did harm."""
+    return isinstance(verdict, Named) and verdict.size >= 1
+
+
+def unless_hidden(verdict: Verdict, hidden_by: Iterable[str], harmful: Container[str]) -> Verdict:
+    """What is left of a rule's verdict where another cause shows the same.
+
+    Args:
+        verdict: of the rule.
+        hidden_by: causes that, where they do harm, show what this one shows.
+        harmful: the causes that do harm.
+    """
+    others = [name for name in hidden_by if name in harmful]
+    if not others or not isinstance(verdict, Named):
+        return verdict
+    return Untold((), f"{' and '.join(others)} shows the same: cure that first, and look again")
+
+
 @dataclasses.dataclass(frozen=True)
 class CauseRule:
     """A test of one cause.
@@ -67,25 +90,17 @@ class CauseRule:
         name: of the cause (`DOCTOR_CLASSES`).
         needs: alternative sets of metrics; the rule needs all metrics of one set.
         logged_by: the setting or command that logs what it needs.
-        concludes: the observation that names the cause.
-        refuted_by: the observation that rules it out.
-        harmless: the sizes at which it is present and does no harm.
         look: the test, of records that have one of `needs`.
         stage: of the signal chain that loses the signal by it; "" where none shows it.
         hidden_by: causes that, where they do harm, show what this one shows.
-        follows: stages that, where they lose the signal, make this one's measurements what they are.
     """
 
     name: str
     needs: tuple[tuple[str, ...], ...]
     logged_by: str
-    concludes: str
-    refuted_by: str
-    harmless: str
     look: Callable[[MetricRows, RunOutcome], Verdict]
     stage: str = ""
     hidden_by: tuple[str, ...] = ()
-    follows: tuple[str, ...] = ()
 
     def metrics(self, record: MetricRows) -> tuple[str, ...]:
         """The first of the alternatives of `needs` that the record has; () where it has none."""
@@ -118,26 +133,58 @@ class Finding:
     stage: str = ""
 
     @property
-    def state(self) -> str:
-        """`NAMED`, `RULED_OUT` or `UNTOLD`."""
-        states = {Named: NAMED, RuledOut: RULED_OUT, Untold: UNTOLD}
-        return states[type(self.verdict)]
-
-    @property
     def is_harmful(self) -> bool:
         """Whether it is named, at a size that did harm."""
-        return isinstance(self.verdict, Named) and self.verdict.size >= 1
+        return does_harm(self.verdict)
 
 
-def causes_of(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """The causes that are named: the harmful ones first, then by rank."""
-    named = [each for each in findings if isinstance(each.verdict, Named)]
-    return tuple(sorted(named, key=lambda each: not each.is_harmful))
+class WithFindings:
+    """A diagnosis, by its findings.
 
+    Attributes:
+        findings: one for each cause, in the order of their rank.
+    """
 
-def with_verdict(findings: Iterable[Finding], kind: type[Verdict]) -> tuple[Finding, ...]:
-    """The findings with a verdict of this kind."""
-    return tuple(each for each in findings if isinstance(each.verdict, kind))
+    findings: tuple[Finding, ...]
+
+    @property
+    def causes(self) -> tuple[Finding, ...]:
+        """The causes that are named: the harmful ones first, then by rank."""
+        return tuple(sorted(self._with(Named), key=lambda each: not each.is_harmful))
+
+    @property
+    def ruled_out(self) -> tuple[Finding, ...]:
+        """The causes that are ruled out."""
+        return self._with(RuledOut)
+
+    @property
+    def untold(self) -> tuple[Finding, ...]:
+        """The causes of which the record does not tell."""
+        return self._with(Untold)
+
+    def _with(self, kind: type[Verdict]) -> tuple[Finding, ...]:
+        return tuple(each for each in self.findings if isinstance(each.verdict, kind))
+
+    def _reasons(self) -> list[dict[str, Any]]:
+        """JSON values of the causes that are ruled out."""
+        return [
+            {"name": each.name, "because": each.verdict.because}
+            for each in self.findings
+            if isinstance(each.verdict, RuledOut)
+        ]
+
+    def _gaps(self) -> list[dict[str, Any]]:
+        """JSON values of the causes of which the record does not tell."""
+        return [
+            {
+                "name": each.name,
+                "missing": list(each.verdict.missing),
+                "because": each.verdict.because,
+                "logged_by": each.logged_by,
+            }
+            for each in self.findings
+            if isinstance(each.verdict, Untold)
+        ]
 
 
 def rerun(*changes: str, algorithm: str = "") -> str:

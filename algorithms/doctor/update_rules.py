@@ -46,9 +46,6 @@ from algorithms.doctor.signal_chain import (
     unplayed,
 )
 
-LOST_BEFORE = ("ratio", "draw", "reward", "credit")
-"""Stages before the loss: where one of them loses the signal, a bonus wins and the clip takes more than it did."""
-
 LARGEST_ENTROPY = math.log(218)
 """No chess position has more than 218 legal moves: 5.385 nats."""
 
@@ -207,6 +204,10 @@ def loss_budget(record: MetricRows, outcome: RunOutcome) -> Verdict:
         return RuledOut(
             f"no term of the regulariser has more than {SOME_PULL:.0%} beside the policy's"
         )
+    if lost is not None and lost is not chain.losses[0]:  # there a bonus wins
+        return Untold(
+            (), f"{chain.losses[0]}, which shows as much: cure that first, and look again"
+        )
     if lost is not None:
         said = f"the whole loss keeps {lost.kept:.2f} of the policy loss's direction"
         signs = [Sign(OBJECTIVE_KEPT / max(lost.kept, 0.05), said, "0.55 to 1 of it"), *signs]
@@ -302,18 +303,12 @@ REGULARISER_RULES = (
         "sampled_entropy_bonus",
         (("reg/ent_coef", "reg/entropy", "reg/entropy_weighted"),),
         "every run of this project",
-        "what the bonus rewards is not the entropy",
-        "no bonus, or one that rewards the entropy",
-        f"the two part by less than {HARMFUL_OVERPAID:g} divided by the coefficient, in nats",
         sampled_entropy_bonus,
     ),
     CauseRule(
         "saturated_controller",
         ((SATURATED,),),
         f"every run of this project; gradient shares by {_PROBES}",
-        "a coefficient stays at its upper bound",
-        "no controller at a bound, or at its lower one",
-        f"the term has less than {HARMFUL_HOLD:.0%} beside the policy's",
         saturated_controller,
         stage="objective",
     ),
@@ -321,22 +316,14 @@ REGULARISER_RULES = (
         "loss_budget",
         (("signal/objective",),),
         "--signal-chain",
-        f"the whole loss keeps less than {OBJECTIVE_KEPT:g} of the policy loss's direction, or a bonus has "
-        f"{BONUS_TAKES:.0%} beside the policy's and the policy goes on knowing better moves than it plays",
-        "a whole loss that pulls where the policy's does",
-        f"under a bonus the most probable moves would save less than {UNPLAYED:.0%} of the first regret at the end",
         loss_budget,
         stage="objective",
-        follows=LOST_BEFORE,
         hidden_by=("clip_asymmetry",),
     ),
     CauseRule(
         "sharp_optimum",
         (("reg/kl_ref_coef",),),
         _PROBES,
-        "the best policy under the coefficients in force has less than half of the entropy at the start",
-        "an optimum with entropy",
-        f"it has more than {HARMFUL_OPTIMUM_NATS:g} nats, or the run learns and entropy is not lost without return",
         sharp_optimum,
     ),
 )
@@ -462,35 +449,22 @@ STEP_RULES = (
         "clip_asymmetry",
         (("policy/clip_fraction_high", "policy/clip_fraction_low"),),
         "every run of an algorithm with a ratio",
-        f"the upper clip takes the gradient of more than {ONE_SIDED:g} times the samples that the lower one takes",
-        "shares of one order",
-        f"less than {HARMFUL_STOPPED:.0%} of the samples are stopped",
         clip_asymmetry,
         stage="objective",
-        follows=LOST_BEFORE,
         hidden_by=("temperature_mismatch", "forward_mismatch", "stale_behaviour"),
     ),
     CauseRule(
         "update_epochs",
         (("train/passes", "ratio/ess", "ratio/ess_first_minibatch"),),
         "every run of an algorithm with a ratio",
-        f"a batch is used several times, and less than {HARMFUL_ESS:.0%} of its samples stay effective",
-        "one pass, or samples that stay effective",
-        "the run learns, and keeps its entropy or spends it on that",
         update_epochs,
-        follows=LOST_BEFORE,
         hidden_by=("sampled_entropy_bonus",),
     ),
     CauseRule(
         "weak_entropy_high_lr",
         (("train/passes", "policy/approx_kl", "policy/approx_kl_first_minibatch", "eval/entropy"),),
         "every run of an algorithm with a ratio; entropy by the evaluations",
-        "one pass moves the policy far, no bonus holds it, and entropy falls",
-        "small steps, a bonus with a say, or entropy that is kept",
-        f"regret falls by more than {ENOUGH_RETURN:.0%} of the share that entropy falls by; from {LITTLE_RETURN:.0%} "
-        "on it cannot be told",
         weak_entropy_high_lr,
-        follows=LOST_BEFORE,
         hidden_by=("sampled_entropy_bonus", "stale_behaviour"),
     ),
 )

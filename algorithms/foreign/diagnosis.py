@@ -9,11 +9,11 @@ from typing import Any
 from algorithms.doctor.findings import (
     Finding,
     Named,
-    RuledOut,
     Untold,
     Verdict,
-    causes_of,
-    with_verdict,
+    WithFindings,
+    does_harm,
+    unless_hidden,
 )
 from algorithms.doctor.metric_rows import LEARNING, LOST, UNKNOWN
 from algorithms.foreign.outcome import FEWEST, ForeignOutcome, outcome_of
@@ -30,7 +30,7 @@ AS_EXPECTED, CANNOT_TELL, COLLAPSE, IMPAIRED, UNEXPLAINED = (
 
 
 @dataclasses.dataclass(frozen=True)
-class ForeignDiagnosis:
+class ForeignDiagnosis(WithFindings):
     """The diagnosis of a log.
 
     Attributes:
@@ -49,21 +49,6 @@ class ForeignDiagnosis:
     outcome: ForeignOutcome
     findings: tuple[Finding, ...]
     notes: tuple[str, ...]
-
-    @property
-    def causes(self) -> tuple[Finding, ...]:
-        """The causes that are named: the harmful ones first, then by rank."""
-        return causes_of(self.findings)
-
-    @property
-    def ruled_out(self) -> tuple[Finding, ...]:
-        """The causes that are ruled out."""
-        return with_verdict(self.findings, RuledOut)
-
-    @property
-    def untold(self) -> tuple[Finding, ...]:
-        """The causes of which the log does not tell."""
-        return with_verdict(self.findings, Untold)
 
     @property
     def exit_code(self) -> int:
@@ -91,19 +76,8 @@ class ForeignDiagnosis:
                 "entropy_nats": _ends(outcome.nats.before, outcome.nats.after),
             },
             "causes": [_cause(each) for each in self.causes],
-            "ruled_out": [
-                {"name": each.name, "because": each.verdict.because}  # type: ignore[union-attr]
-                for each in self.ruled_out
-            ],
-            "cannot_tell": [
-                {
-                    "name": each.name,
-                    "missing": list(each.verdict.missing),  # type: ignore[union-attr]
-                    "because": each.verdict.because,  # type: ignore[union-attr]
-                    "logged_by": each.logged_by,
-                }
-                for each in self.untold
-            ],
+            "ruled_out": self._reasons(),
+            "cannot_tell": self._gaps(),
             "notes": list(self.notes),
         }
 
@@ -135,18 +109,12 @@ def diagnose_log(log: Log) -> ForeignDiagnosis:
         findings = tuple(_finding(rule, Untold((), reason), log) for rule in rules)
         return ForeignDiagnosis(log, CANNOT_TELL, outcome, findings, tuple(notes))
     looked = {rule.name: rule(log, outcome) for rule in rules}
-    harmful = {n for n, v in looked.items() if isinstance(v, Named) and v.size >= 1}
+    harmful = {name for name, verdict in looked.items() if does_harm(verdict)}
     findings = tuple(
-        _finding(rule, _with_others(rule, looked[rule.name], harmful), log) for rule in rules
+        _finding(rule, unless_hidden(looked[rule.name], rule.hidden_by, harmful), log)
+        for rule in rules
     )
     return ForeignDiagnosis(log, _verdict(outcome, findings), outcome, findings, tuple(notes))
-
-
-def _with_others(rule: LogRule, verdict: Verdict, harmful: set[str]) -> Verdict:
-    others = [name for name in rule.hidden_by if name in harmful]
-    if not others or not isinstance(verdict, Named):
-        return verdict
-    return Untold((), f"{' and '.join(others)} shows the same: cure that first, and look again")
 
 
 def _finding(rule: LogRule, verdict: Verdict, log: Log) -> Finding:
@@ -179,7 +147,7 @@ def _cause(finding: Finding) -> dict[str, Any]:
         "name": finding.name,
         "harmful": finding.is_harmful,
         "since_step": verdict.since,
-        "evidence": f"{verdict.measured}; without the cause: {verdict.without}",
+        "evidence": verdict.evidence,
         "remedy": verdict.remedy,
         "confirm": verdict.confirm,
     }

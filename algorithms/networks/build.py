@@ -23,6 +23,7 @@ from algorithms.networks.settings import (
     DEFAULT_PRECISION,
     SIZES,
     WITHOUT_BLOCKS,
+    WITHOUT_FACTS,
     NetworkConfig,
     PrecisionConfig,
 )
@@ -97,23 +98,12 @@ class Make(Protocol):
         ...
 
 
-class BuiltIn(NamedTuple):
-    """A network of this project, whose sizes stand in `algorithms.networks.settings.SIZES`.
-
-    Attributes:
-        make: makes one, its weights drawn from torch's global generator.
-        reads_move_facts: whether it is given the facts of each legal move.
-    """
-
-    make: Make
-    reads_move_facts: bool
-
-
-NETWORKS = {
-    "move_net": BuiltIn(MoveNet, True),
-    "resnet": BuiltIn(ResidualPolicy, False),
-    "transformer": BuiltIn(transformer, True),
+NETWORKS: dict[str, Make] = {
+    "move_net": MoveNet,
+    "resnet": ResidualPolicy,
+    "transformer": transformer,
 }
+"""The networks of this project, whose sizes stand in `algorithms.networks.settings.SIZES`."""
 
 
 @usual_torch()
@@ -147,7 +137,7 @@ def make_policy(
     Raises:
         ValueError: `config.network` names nothing that is a network.
     """
-    make: Make = CustomPolicy if config.is_custom else NETWORKS[config.network].make
+    make: Make = CustomPolicy if config.is_custom else NETWORKS[config.network]
     return make(config, critic=critic, precision=precision)
 
 
@@ -159,7 +149,7 @@ def reads_move_facts(config: NetworkConfig) -> FactsAsked:
     """
     if config.is_custom:
         return asks_for_move_facts(config.network) and (config.facts or True)
-    return NETWORKS[config.network].reads_move_facts and (config.facts or True)
+    return config.network not in WITHOUT_FACTS and (config.facts or True)
 
 
 def compile_trunk(policy: PolicyNet, *, num_boards: int) -> None:
@@ -339,7 +329,7 @@ def _why(error: Exception) -> str:
 
 
 def _names(record: Path, digest: str) -> bool:
-    """Whether a file as `ship` writes it is about the bytes of this SHA-256."""
+    """Whether a file of `sha256sum` is about the bytes of this SHA-256."""
     return read_file(record).split()[:1] == [digest.encode()]
 
 
@@ -439,19 +429,3 @@ def options_of(config: NetworkConfig, instead_of: NetworkConfig) -> str:
 def shipped_names() -> list[str]:
     """Names of the policies that come with the project."""
     return sorted(path.stem for path in SHIPPED.glob("*.safetensors"))
-
-
-def ship(weights: Path, name: str, folder: Path = SHIPPED) -> Path:
-    """The file NAME.safetensors in `folder`, a copy of `weights`; its SHA-256 is written beside it.
-
-    Args:
-        weights: a .safetensors file, such as a checkpoint's model.safetensors.
-        name: of the policy from then on.
-        folder: of shipped policies.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    raw, target = weights.read_bytes(), folder / f"{name}.safetensors"
-    target.write_bytes(raw)
-    digest = hashlib.sha256(raw).hexdigest()
-    target.with_suffix(".sha256").write_text(f"{digest}  {target.name}\n", encoding="utf-8")
-    return target

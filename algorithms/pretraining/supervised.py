@@ -372,7 +372,7 @@ class Pretraining:
             raise not_ours(path, error) from error
         self.plateau = Plateau(**state["plateau"])
         self.progress = Progress(**state["progress"])
-        self.guard.load_state_dict(state["guard"])
+        self.guard = NonFiniteGuard(**state["guard"])
 
 
 def _said(

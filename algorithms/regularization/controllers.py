@@ -386,7 +386,6 @@ def post_mortem(coef: float, kl: float, config: RegularizerConfig) -> float:
 
 
 KL: dict[str, Callable[[float, float, RegularizerConfig], float]] = {
-    "none": lambda coef, kl, config: coef,
     "ziegler": ziegler,
     "doubling": doubling,
     "post_mortem": post_mortem,
@@ -442,19 +441,12 @@ def signed_doubling(coef: float, entropy: float, held: float, config: Regularize
     )
 
 
-REPO_R: dict[str, Callable[[float, float, float, RegularizerConfig], float]] = {
-    "none": lambda coef, entropy, held, config: coef,
-    "doubling": signed_doubling,
-}
-"""Controllers of REPO-R's zeta by name."""
-
-
 def adapt_repo_r(state: State, measured: Measurements, config: RegularizerConfig) -> State:
     """The state with repo_r_coef moved by `repo_r_controller`, within bounds."""
     if config.repo_r_controller == "none":
         return state
     entropy, held = _finite("entropy", measured.entropy), held_entropy(state, config)
-    moved = REPO_R[config.repo_r_controller](state.coefs["repo_r_coef"], entropy, held, config)
+    moved = signed_doubling(state.coefs["repo_r_coef"], entropy, held, config)
     return state.moved(repo_r_coef=moved)
 
 
@@ -473,13 +465,6 @@ def adapo(controls: Controls, entropy: float, held: float, config: RegularizerCo
     return dataclasses.replace(controls, clip_high=bounded)
 
 
-CLIP: dict[str, Callable[[Controls, float, float, RegularizerConfig], Controls]] = {
-    "none": lambda controls, entropy, held, config: controls,
-    "adapo": adapo,
-}
-"""Controllers of the clip bounds by name."""
-
-
 def adapt_clip(
     state: State, measured: Measurements, controls: Controls, config: RegularizerConfig
 ) -> tuple[State, Controls]:
@@ -492,7 +477,7 @@ def adapt_clip(
         return state, controls
     check_clip(controls, config)
     entropy = _finite("entropy", measured.entropy)
-    moved = CLIP[config.clip_controller](controls, entropy, held_entropy(state, config), config)
+    moved = adapo(controls, entropy, held_entropy(state, config), config)
     return dataclasses.replace(state, clip_high=moved.clip_high), moved
 
 

@@ -22,7 +22,7 @@ moves the exact value costs next to nothing.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
@@ -88,6 +88,10 @@ def log_gap(dist: MaskedCategorical, batch: FlatBatch, other_legal_logprobs: Ten
     return torch.where(batch.valid, gap, 0.0)
 
 
+KLEstimate = Callable[[MaskedCategorical, FlatBatch, Tensor], Tensor]
+"""(learner, minibatch, another policy's `[N, L]` log-probabilities) -> `[N]` nats."""
+
+
 def importance_weight(dist: MaskedCategorical, batch: FlatBatch) -> Tensor:
     """`[N, K]` w = pi / pi_old at the sampled moves; 1 where not valid. Differentiable in pi."""
     return log_gap(dist, batch, batch.old_legal_logprobs).exp()
@@ -98,19 +102,14 @@ def exact_kl(dist: MaskedCategorical, batch: FlatBatch, other_legal_logprobs: Te
     return dist.kl(other_legal_logprobs)
 
 
-def kl_k1(dist: MaskedCategorical, batch: FlatBatch, other_legal_logprobs: Tensor) -> Tensor:
-    """`[N]` mean of k1 over the state's valid samples, nats."""
-    return mean_over_samples(k1(log_gap(dist, batch, other_legal_logprobs)), batch.valid)
+def kl_per_sample(name: str) -> KLEstimate:
+    """The estimate `[N]` of k1, k2 or k3: its mean over each state's valid samples, nats."""
 
+    def estimate(dist: MaskedCategorical, batch: FlatBatch, other_legal_logprobs: Tensor) -> Tensor:
+        gap = log_gap(dist, batch, other_legal_logprobs)
+        return mean_over_samples(PER_SAMPLE[name](gap), batch.valid)
 
-def kl_k2(dist: MaskedCategorical, batch: FlatBatch, other_legal_logprobs: Tensor) -> Tensor:
-    """`[N]` mean of k2 over the state's valid samples, nats."""
-    return mean_over_samples(k2(log_gap(dist, batch, other_legal_logprobs)), batch.valid)
-
-
-def kl_k3(dist: MaskedCategorical, batch: FlatBatch, other_legal_logprobs: Tensor) -> Tensor:
-    """`[N]` mean of k3 over the state's valid samples, nats."""
-    return mean_over_samples(k3(log_gap(dist, batch, other_legal_logprobs)), batch.valid)
+    return estimate
 
 
 def kl_weighted_k3(
@@ -133,7 +132,7 @@ def kl_forward_k1(
     its expected gradient is exactly that of the forward KL(old || pi), which holds the policy at its
     samples, while that of `k1` is the opposite and repels it.
     """
-    return -kl_k1(dist, batch, other_legal_logprobs)
+    return -kl_per_sample("k1")(dist, batch, other_legal_logprobs)
 
 
 ENTROPY: dict[str, Callable[[MaskedCategorical, FlatBatch], Tensor]] = {
@@ -142,11 +141,9 @@ ENTROPY: dict[str, Callable[[MaskedCategorical, FlatBatch], Tensor]] = {
 }
 """Name -> `[N]` entropy of each state."""
 
-KL: dict[str, Callable[[MaskedCategorical, FlatBatch, Tensor], Tensor]] = {
+KL: dict[str, KLEstimate] = {
     "exact": exact_kl,
-    "k1": kl_k1,
-    "k2": kl_k2,
-    "k3": kl_k3,
+    **{name: kl_per_sample(name) for name in PER_SAMPLE},
     "weighted_k3": kl_weighted_k3,
     "forward_k1": kl_forward_k1,
 }
@@ -157,16 +154,6 @@ def at_samples(batch: RolloutBatch, legal_logprobs: Tensor) -> Tensor:
     """Log-probabilities `[*S, L]` at the sampled moves, shaped like `batch.rewards`."""
     flat = legal_logprobs.reshape(-1, legal_logprobs.shape[-1])
     return flat.gather(-1, batch.flatten(batch.slots)).reshape(batch.slots.shape)
-
-
-def check_placement(term: str, estimator: str, placement: str) -> None:
-    """Raises ValueError where a reward, which belongs to one move, cannot hold the estimate."""
-    require(
-        placement == "loss" or estimator in PER_SAMPLE,
-        f'{term}_placement is "reward" and {term}_estimator "{estimator}": a reward belongs '
-        "to one move, the exact KL to a whole state, and the surrogate applies the ratio of "
-        f'weighted_k3 already; set {term}_estimator to k1 (or k2, k3) or placement to "loss"',
-    )
 
 
 EntropyEstimator = Literal["exact", "sampled"]
@@ -237,37 +224,25 @@ def kl_old(settings: KLOldSettings) -> Term:
     Raises:
         ValueError: an estimator that a reward cannot hold.
     """
-    name, placement = settings.kl_old_estimator, settings.kl_old_placement
-    check_placement("kl_old", name, placement)
-
-    def value(dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor) -> Tensor:
-        return KL[name](dist, batch, batch.old_legal_logprobs)
-
-    def exact(dist: MaskedCategorical, batch: FlatBatch) -> Tensor:
-        return dist.kl(batch.old_legal_logprobs)
-
-    def in_reward(batch: RolloutBatch) -> Tensor:
-        return kl_old_per_sample(batch, name)
-
-    return Term(
-        name="kl_old",
-        coef=settings.kl_old_coef,
-        estimate=value,
-        estimator=name,
-        exact=exact,
-        in_reward=in_reward if placement == "reward" else None,
-        coef_name="kl_old_coef",
-        setting="kl_old_coef",
-        needs_learner=placement == "reward",
+    in_loss = settings.kl_old_placement == "loss"
+    term = _kl_term(
+        "kl_old",
+        settings.kl_old_coef,
+        settings.kl_old_estimator,
+        in_loss=in_loss,
+        other=lambda batch: batch.old_legal_logprobs,
+        gap=_gap_to_behaviour,
+    )
+    return replace(
+        term,
+        needs_learner=not in_loss,
         needs_drift=True,
-        averages_samples=placement == "loss" and name != "exact",
         keeps_optimum=True,  # it is 0 at any resting point
     )
 
 
-@torch.no_grad()
-def kl_old_per_sample(batch: RolloutBatch, estimator: str) -> Tensor:
-    """Estimate of KL(learner || behaviour) at each sample, shaped like `rewards`; 0 if not valid.
+def _gap_to_behaviour(batch: RolloutBatch) -> Tensor:
+    """learner - behaviour at each sample, nats.
 
     Nonzero only while the old policy that samples is behind the learner.
 
@@ -279,9 +254,7 @@ def kl_old_per_sample(batch: RolloutBatch, estimator: str) -> Tensor:
             "kl_old is in the reward and the batch has no learner_legal_logprobs: fill them in "
             'after the rollout (Regularizer.needs_learner asks for it), or set kl_old_placement to "loss"'
         )
-    learner = at_samples(batch, batch.learner_legal_logprobs)
-    gap = learner - batch.old_logprobs
-    return PER_SAMPLE[estimator](gap.masked_fill(~batch.valid, 0.0))
+    return at_samples(batch, batch.learner_legal_logprobs) - batch.old_logprobs
 
 
 # forward_k1 needs moves sampled from the other policy, and they are the behaviour policy's.
@@ -318,39 +291,21 @@ def kl_ref(settings: KLRefSettings) -> Term:
     Raises:
         ValueError: an estimator that a reward cannot hold.
     """
-    name, placement = settings.kl_ref_estimator, settings.kl_ref_placement
-    check_placement("kl_ref", name, placement)
-
-    def value(dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor) -> Tensor:
-        if batch.ref_legal_logprobs is None:
-            what = f"kl_ref_coef is {settings.kl_ref_coef} but"
-            raise ValueError(_NO_REFERENCE.format(what=what))
-        return KL[name](dist, batch, batch.ref_legal_logprobs)
-
-    def exact(dist: MaskedCategorical, batch: FlatBatch) -> Tensor | None:
-        return None if batch.ref_legal_logprobs is None else dist.kl(batch.ref_legal_logprobs)
-
-    def in_reward(batch: RolloutBatch) -> Tensor:
-        return kl_ref_per_sample(batch, name)
-
-    return Term(
-        name="kl_ref",
-        coef=settings.kl_ref_coef,
-        estimate=value,
-        estimator=name,
-        exact=exact,
-        in_reward=in_reward if placement == "reward" else None,
-        coef_name="kl_ref_coef",
-        setting="kl_ref_coef",
-        needs_reference=True,
-        averages_samples=placement == "loss" and name != "exact",
-        keeps_optimum=(placement, name) not in _OTHER_GRADIENT,
+    placement, estimator = settings.kl_ref_placement, settings.kl_ref_estimator
+    term = _kl_term(
+        "kl_ref",
+        settings.kl_ref_coef,
+        estimator,
+        in_loss=placement == "loss",
+        other=lambda batch: batch.ref_legal_logprobs,
+        gap=_gap_to_reference,
     )
+    keeps_optimum = (placement, estimator) not in _OTHER_GRADIENT
+    return replace(term, needs_reference=True, keeps_optimum=keeps_optimum)
 
 
-@torch.no_grad()
-def kl_ref_per_sample(batch: RolloutBatch, estimator: str) -> Tensor:
-    """Estimate of KL(behaviour || reference) at each sample, shaped like `rewards`; 0 if not valid.
+def _gap_to_reference(batch: RolloutBatch) -> Tensor:
+    """behaviour - reference at each sample, nats.
 
     With k1 and one step per batch the policy gradient of -KL is exact; in later steps of the same
     batch the penalty stays that of the policy that sampled (as in TRL's and OpenRLHF's rewards).
@@ -360,5 +315,60 @@ def kl_ref_per_sample(batch: RolloutBatch, estimator: str) -> Tensor:
     """
     if batch.ref_legal_logprobs is None:
         raise ValueError(_NO_REFERENCE.format(what="kl_ref is in the reward and"))
-    gap = batch.old_logprobs - at_samples(batch, batch.ref_legal_logprobs)
-    return PER_SAMPLE[estimator](gap.masked_fill(~batch.valid, 0.0))
+    return batch.old_logprobs - at_samples(batch, batch.ref_legal_logprobs)
+
+
+def _kl_term(
+    name: str,
+    coef: float,
+    estimator: str,
+    *,
+    in_loss: bool,
+    other: Callable[[FlatBatch], Tensor | None],
+    gap: Callable[[RolloutBatch], Tensor],
+) -> Term:
+    """The KL to another policy, in the loss or in the reward.
+
+    Args:
+        name: of the term.
+        coef: its weight.
+        estimator: a name of `KL`.
+        in_loss: False puts it into the reward.
+        other: the other policy's `[N, L]` log-probabilities; None where a minibatch has none.
+        gap: what the estimate of a reward is made of at each sample, nats.
+
+    Raises:
+        ValueError: an estimator that a reward cannot hold.
+    """
+    require(
+        in_loss or estimator in PER_SAMPLE,
+        f'{name}_placement is "reward" and {name}_estimator "{estimator}": a reward belongs '
+        "to one move, the exact KL to a whole state, and the surrogate applies the ratio of "
+        f'weighted_k3 already; set {name}_estimator to k1 (or k2, k3) or placement to "loss"',
+    )
+
+    def value(dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor) -> Tensor:
+        legal_logprobs = other(batch)
+        if legal_logprobs is None:
+            raise ValueError(_NO_REFERENCE.format(what=f"{name}_coef is {coef} but"))
+        return KL[estimator](dist, batch, legal_logprobs)
+
+    def exact(dist: MaskedCategorical, batch: FlatBatch) -> Tensor | None:
+        legal_logprobs = other(batch)
+        return None if legal_logprobs is None else dist.kl(legal_logprobs)
+
+    @torch.no_grad()
+    def in_reward(batch: RolloutBatch) -> Tensor:
+        return PER_SAMPLE[estimator](gap(batch).masked_fill(~batch.valid, 0.0))
+
+    return Term(
+        name=name,
+        coef=coef,
+        estimate=value,
+        estimator=estimator,
+        exact=exact,
+        in_reward=None if in_loss else in_reward,
+        coef_name=f"{name}_coef",
+        setting=f"{name}_coef",
+        averages_samples=in_loss and estimator != "exact",
+    )

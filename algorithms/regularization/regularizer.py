@@ -118,11 +118,12 @@ class Regularizer:
                 advantages = term.by_learner(dist, batch, advantages, self.coef(term))
         return advantages
 
-    def loss(
+    def penalties(
         self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor
-    ) -> tuple[Tensor, dict[str, Tensor]]:
-        """`[N]` weighted loss to minimise, and its detached parts `[N]` under their metric names.
+    ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+        """(`[N]` weighted, differentiable terms by name, which the loss adds up; detached parts `[N]` by metric name).
 
+        There is a term for each that is on in the loss: `entropy`, `kl_old`, `kl_ref`, `kl_cov`, or custom.
         Raw parts never contain a coefficient, in nats: the exact `reg/entropy`, `reg/kl_old` and,
         with a reference, `reg/kl_ref` whatever drives the loss; beside them the sampled estimate
         that does, `reg/entropy_sampled`, `reg/kl_old_k1`, ..., and `reg/kl_cov`. Weighted parts
@@ -136,17 +137,6 @@ class Regularizer:
 
         Raises:
             ValueError: `kl_ref_coef` is positive and there is no reference distribution.
-        """
-        penalties, parts = self.penalties(dist, batch, advantages)
-        return sum(penalties.values(), torch.zeros_like(parts["reg/entropy"])), parts
-
-    def penalties(
-        self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor
-    ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-        """(`terms`, the parts of `loss`), both by name, `[N]`.
-
-        Raises:
-            ValueError: as of `loss`.
         """
         raw: dict[str, Tensor] = {}
         weighted: dict[str, Tensor] = {}
@@ -162,15 +152,6 @@ class Regularizer:
         for name in dict.fromkeys((*exact, *weighted)):
             parts[f"reg/{name}_weighted"] = weighted[name].detach() if name in weighted else nothing
         return weighted, parts
-
-    def terms(
-        self, dist: MaskedCategorical, batch: FlatBatch, advantages: Tensor
-    ) -> dict[str, Tensor]:
-        """Name -> `[N]` weighted and differentiable term, one for each that is on in the loss.
-
-        Names: `entropy`, `kl_old`, `kl_ref`, `kl_cov`, and those of custom terms; `loss` is their sum.
-        """
-        return self.penalties(dist, batch, advantages)[0]
 
     @torch.no_grad()
     def _exact(

@@ -111,19 +111,10 @@ def collect_games(
             played in place of the policy's; its queries count as evaluations, never as scored
             moves. Needs `train_sides="start"`: what a teacher plays is no sample of the policy.
         fens: the P start positions; None draws them from the environment's own start positions.
-
-    Raises:
-        ValueError: the number of boards is not P * G, or there can be no teacher.
     """
-    _check_games(vec, group_size, train_sides, teacher_fraction)
     if fens is None:
         vec.reset()
         fens = vec.fens()[::group_size]
-    if len(fens) * group_size != vec.num_envs:
-        raise ValueError(
-            f"{len(fens)} start positions times group_size {group_size} is not num_envs "
-            f"{vec.num_envs}; give {vec.num_envs // group_size} FENs"
-        )
     _, info = vec.reset(options={"fens": [fen for fen in fens for _ in range(group_size)]})
     state = VecState.of(vec, info)
     start_turn, alive = state.turn.copy(), np.ones(vec.num_envs, bool)
@@ -154,24 +145,6 @@ def collect_games(
     )
 
 
-def _check_games(
-    vec: ChessSelfPlayVectorEnv, group_size: int, train_sides: str, teacher_fraction: float
-) -> None:
-    if train_sides not in ("both", "start"):
-        raise ValueError(f"train_sides is {train_sides!r}: expected 'both' or 'start'")
-    if vec.num_envs % group_size:
-        raise ValueError(
-            f"num_envs is {vec.num_envs}, not a multiple of group_size {group_size}: a games "
-            "rollout plays group_size games from each start; set num_envs to starts * group_size"
-        )
-    if teacher_fraction > 0 and (train_sides != "start" or vec.evaluator is None):
-        raise ValueError(
-            f"teacher_fraction is {teacher_fraction}: a teacher plays the opponent's plies only, by "
-            f"an evaluator; set train_sides='start' (it is {train_sides!r}) and an evaluator (it is "
-            f"{vec.evaluator_id!r}), or set teacher_fraction to 0"
-        )
-
-
 def _teach(
     vec: ChessSelfPlayVectorEnv,
     sampler: Sampler,
@@ -184,7 +157,7 @@ def _teach(
     rows = np.flatnonzero(opponent & (drawn.cpu().numpy() < share))
     if len(rows) == 0:
         return {}
-    assert vec.evaluator is not None  # see _check_games
+    assert vec.evaluator is not None  # nothing else pays a run
     scores = move_scores_of(vec.evaluator, state.positions[rows])
     return {int(row): int(score.argmax()) for row, score in zip(rows, scores, strict=True)}
 

@@ -25,10 +25,10 @@ from algorithms.networks.policy_net import PolicyNet
 from algorithms.rollouts.collect import Collected
 from algorithms.run_folder import checkpoint, environment
 from algorithms.run_folder.console import Display
-from algorithms.run_folder.progress import EvaluatorUsage, Progress
+from algorithms.run_folder.progress import Progress
 from algorithms.run_folder.run_log import RunLog
 from algorithms.run_folder.snapshots import Schedule, Snapshots
-from algorithms.training.seen_positions import SeenPositions
+from algorithms.training.session import Session
 from algorithms.updates.learner import Learner, NonFiniteDump
 from algorithms.updates.training_batch import Targets, TrainingBatch
 from algorithms.updates.update import KeepBad, OnStep
@@ -61,22 +61,6 @@ class Observed(Protocol):
     def state(self) -> dict[str, Any]:
         """The contents of a checkpoint beside the weights."""
         ...
-
-
-class TrainingSession(Observed, Protocol):
-    """The parts of a run of a policy-gradient algorithm that its record and its result are made of, for every loop.
-
-    Attributes:
-        config: the settings of the run.
-        evaluator: scores the moves.
-        usage: counts the evaluator's queries.
-        seen: positions that were trained on.
-    """
-
-    config: TrainConfig
-    evaluator: Evaluator
-    usage: EvaluatorUsage
-    seen: SeenPositions
 
 
 class RunObserver:
@@ -345,7 +329,7 @@ class RunObserver:
 
 
 def observer_of(
-    session: TrainingSession,
+    session: Session,
     run_dir: Path,
     display: Display,
     watch: RowReader | None,
@@ -428,7 +412,7 @@ def moves_of(positions: HeldoutSlice, policy: PolicyNet, worth: str) -> HeldoutM
 
 
 def count_update(
-    session: TrainingSession, collected: Collected, rollout_s: float, update_s: float
+    session: Session, collected: Collected, rollout_s: float, update_s: float
 ) -> dict[str, float]:
     """Speeds and the evaluator's counters of an update, which is added to the session's progress.
 

@@ -19,7 +19,7 @@ from algorithms.reports.judges import judge_in_words
 from algorithms.reports.statistics import bootstrap_interval, percent_interval
 from algorithms.run_folder import environment
 from algorithms.run_folder.console import Display, duration, policy_fact
-from algorithms.training.observer import TrainingSession
+from algorithms.training.session import Session
 
 
 @dataclass(frozen=True)
@@ -125,12 +125,11 @@ def learned(start_cp: float, end_cp: float, *, told_apart: bool) -> list[str]:
 
 
 def describe(
-    session: TrainingSession,
+    session: Session,
     display: Display,
     run_dir: Path,
     *,
     resumed: bool,
-    packages: tuple[str, ...] = (),
 ) -> None:
     """Writes config.json and environment.json, and shows what is about to run.
 
@@ -139,7 +138,6 @@ def describe(
         display: shows it.
         run_dir: the run folder.
         resumed: whether the run goes on.
-        packages: other packages that learn in it, of which the version is kept.
     """
     config = session.config
     threads = torch.get_num_threads()
@@ -149,7 +147,6 @@ def describe(
             evaluator=session.evaluator.id,
             device=str(session.device),
             num_threads=threads,
-            packages=packages,
             own=tuple(name.value for name in custom_names(config)),
         ),
         resumed=resumed,
@@ -181,9 +178,7 @@ def describe(
         )
 
 
-def say_stretched(
-    before: int, session: TrainingSession, run_dir: Path, say: Callable[[str], None]
-) -> None:
+def say_stretched(before: int, session: Session, run_dir: Path, say: Callable[[str], None]) -> None:
     """Says how a changed budget moves the schedules of a run that goes on, and how to keep the values.
 
     Args:
@@ -220,7 +215,7 @@ def say_stretched(
 
 
 def result_of(
-    session: TrainingSession, regret: Regret, run_dir: Path, *, stopped_by: str | None
+    session: Session, regret: Regret, run_dir: Path, *, stopped_by: str | None
 ) -> TrainResult:
     """The result of the run.
 

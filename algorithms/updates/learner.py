@@ -165,14 +165,6 @@ class NonFiniteGuard:
         """The counters, for a checkpoint."""
         return dataclasses.asdict(self)
 
-    def load_state_dict(self, state: dict[str, int]) -> None:
-        """Continues from `state_dict()`."""
-        self.max_in_row, self.in_row, self.total = (
-            state["max_in_row"],
-            state["in_row"],
-            state["total"],
-        )
-
 
 @dataclasses.dataclass(frozen=True)
 class NonFiniteDump:
@@ -294,5 +286,5 @@ class Learner:
         self.optimizer.load_state_dict({**state["optimizer"], "param_groups": groups})
         self.controls = Controls(**state["controls"])
         self.regularizer.load_state_dict(state["regularizer"])
-        self.guard.load_state_dict(state["guard"])
+        self.guard = NonFiniteGuard(**state["guard"])
         self.shuffling.set_state(state["shuffling"])

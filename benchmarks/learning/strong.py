@@ -18,8 +18,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from algorithms.networks.build import ship
 from algorithms.reports.run_files import read_metrics
+from benchmarks.learning.ship import ship
 from benchmarks.records.command_line import chess_lab
 from benchmarks.records.report import print_table, save
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from algorithms.commands.diagnose import written
-from algorithms.doctor import RULES, diagnose_run
+from algorithms.doctor import RULES, diagnose_run, sample_rules, update_rules
 from algorithms.doctor.diagnosis import AS_USUAL, LEARNS, UNMEASURED
-from algorithms.doctor.signal_chain import STAGES
+from algorithms.doctor.signal_chain import OBJECTIVE_KEPT, STAGES, UNPLAYED
 from benchmarks.corpus.chess import lines
 from docs.pages import ROOT, result
 from docs.pages.figures import links
@@ -29,6 +29,78 @@ SHOWN = {
     "eps.1": "Adam with an eps of .1",
 }
 """Kind of `benchmarks.doctor.faults` -> what the figure calls it."""
+
+SAYS: dict[str, tuple[str, str, str]] = {
+    "temperature_mismatch": (
+        "before the first step the learner's log-odds are a multiple of the sampler's, other than 1",
+        "a factor of 1, or scatter that no factor explains",
+        f"|ln factor| below {sample_rules.HARMFUL_LOG_SLOPE:g}",
+    ),
+    "forward_mismatch": (
+        "the learner's log-odds scatter around the sampler's at the first update of a process, or at every "
+        "update from one on by about the same",
+        "no scatter, or scatter that grows from synchronisation to synchronisation",
+        f"scatter below {sample_rules.HARMFUL_RESIDUAL:g} nats",
+    ),
+    "stale_behaviour": (
+        "some updates begin at the sampler's weights and others further away",
+        "every update begins at the sampler's weights, or as far from them as the first one",
+        f"mean scatter below {sample_rules.HARMFUL_STALENESS:g} nats",
+    ),
+    "no_signal": (
+        "many groups have equal rewards for different moves, or are one and the same move from the start",
+        "few groups with equal rewards at the start",
+        f"less than {sample_rules.HARMFUL_TIED:.0%} of the groups with equal rewards, "
+        f"less than {sample_rules.HARMFUL_SINGLE:.0%} of one move",
+    ),
+    "fixed_positions": (
+        f"positions that were trained on before come at once and often, or entropy on them is "
+        f"{sample_rules.SMALL_SET_GAP:.0%} below that on others",
+        "fresh positions, or those of a large set, with equal entropies",
+        "never: a large set is ruled out, a small one counts as harmful, and between the two it cannot be told",
+    ),
+    "sampled_entropy_bonus": (
+        "what the bonus rewards is not the entropy",
+        "no bonus, or one that rewards the entropy",
+        f"the two part by less than {update_rules.HARMFUL_OVERPAID:g} divided by the coefficient, in nats",
+    ),
+    "saturated_controller": (
+        "a coefficient stays at its upper bound",
+        "no controller at a bound, or at its lower one",
+        f"the term has less than {update_rules.HARMFUL_HOLD:.0%} beside the policy's",
+    ),
+    "loss_budget": (
+        f"the whole loss keeps less than {OBJECTIVE_KEPT:g} of the policy loss's direction, or a bonus has "
+        f"{update_rules.BONUS_TAKES:.0%} beside the policy's and the policy goes on knowing better moves than it plays",
+        "a whole loss that pulls where the policy's does",
+        f"under a bonus the most probable moves would save less than {UNPLAYED:.0%} of the first regret at the end",
+    ),
+    "sharp_optimum": (
+        "the best policy under the coefficients in force has less than half of the entropy at the start",
+        "an optimum with entropy",
+        f"it has more than {update_rules.HARMFUL_OPTIMUM_NATS:g} nats, or the run learns and entropy is not lost "
+        "without return",
+    ),
+    "clip_asymmetry": (
+        f"the upper clip takes the gradient of more than {update_rules.ONE_SIDED:g} times the samples that the "
+        "lower one takes",
+        "shares of one order",
+        f"less than {update_rules.HARMFUL_STOPPED:.0%} of the samples are stopped",
+    ),
+    "update_epochs": (
+        f"a batch is used several times, and less than {update_rules.HARMFUL_ESS:.0%} of its samples stay effective",
+        "one pass, or samples that stay effective",
+        "the run learns, and keeps its entropy or spends it on that",
+    ),
+    "weak_entropy_high_lr": (
+        "one pass moves the policy far, no bonus holds it, and entropy falls",
+        "small steps, a bonus with a say, or entropy that is kept",
+        f"regret falls by more than {update_rules.ENOUGH_RETURN:.0%} of the share that entropy falls by; "
+        f"from {update_rules.LITTLE_RETURN:.0%} "
+        "on it cannot be told",
+    ),
+}
+"""Rule -> what names the cause, what rules it out, and where it does no harm."""
 
 
 def figures() -> dict[str, str]:
@@ -73,10 +145,7 @@ def rules() -> str:
     """A line for each rule, as it is declared."""
     return table(
         ["cause", "stage", "named if", "ruled out by", "harmless where"],
-        [
-            (f"`{r.name}`", r.stage and f"`{r.stage}`", r.concludes, r.refuted_by, r.harmless)
-            for r in RULES
-        ],
+        [(f"`{r.name}`", r.stage and f"`{r.stage}`", *SAYS[r.name]) for r in RULES],
     )
 
 
@@ -85,7 +154,7 @@ def needs() -> str:
     rows = []
     for rule in RULES:
         metrics = " or ".join(", ".join(f"`{name}`" for name in names) for names in rule.needs)
-        hidden = ", ".join(f"`{name}`" for name in (*rule.hidden_by, *rule.follows)) or "none"
+        hidden = ", ".join(f"`{name}`" for name in rule.hidden_by) or "none"
         rows.append((f"`{rule.name}`", metrics, rule.logged_by, hidden))
     return table(["cause", "needs", "logged by", "hidden by"], rows)
 

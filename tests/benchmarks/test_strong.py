@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from algorithms.networks.build import ship
+from benchmarks.learning.ship import ship
 
 
 def test_shipping_a_policy_writes_its_hash_beside_it(tmp_path: Path) -> None:

@@ -11,11 +11,11 @@ import pytest
 
 from algorithms.collapse import CAUSES, COMPOSITES, DOCTOR_CLASSES
 from algorithms.collapse.cause import ARCHITECTURES, FIRST, Cause, Predicate, applied, baseline
-from algorithms.collapse.warm import WARM
 from algorithms.config import files as config_file
 from algorithms.config.compatibility import check_settings
 from algorithms.reports.run_files import READINGS
 from benchmarks.doctor import matrix
+from benchmarks.learning.warm import WARM
 
 ROOT = Path(__file__).parents[2]
 ALL = CAUSES | COMPOSITES

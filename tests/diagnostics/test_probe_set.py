@@ -10,16 +10,13 @@ import numpy as np
 import pytest
 
 from algorithms.diagnostics.probe_set import (
-    FORCED_FEN,
     KINDS,
     PROBES_PATH,
-    WIDEST_FEN,
     contents_sha256,
-    heldout_rows,
     load_probe_set,
     read_probe_set,
-    rebuild,
 )
+from benchmarks.positions.probe_build import FORCED_FEN, WIDEST_FEN, heldout_rows, rebuild
 from chess_env.positions.heldout import SLICE_NAMES, load_heldout
 from chess_env.rules.fen import to_fen
 from chess_env.rules.rules import ONGOING, children, status_batch
@@ -86,7 +83,7 @@ def test_the_digest_speaks_for_every_array_its_shape_and_its_dtype() -> None:
 def test_a_damaged_or_missing_set_is_refused_with_the_command_that_rebuilds_it(
     tmp_path: Path,
 ) -> None:
-    path, command = tmp_path / "probes.npz", r"algorithms\.diagnostics\.probe_set --rebuild"
+    path, command = tmp_path / "probes.npz", r"benchmarks\.positions\.probe_build --rebuild"
     with pytest.raises(FileNotFoundError, match=f"missing; .*{command}"):
         read_probe_set(path)
     path.write_bytes(PROBES_PATH.read_bytes()[:-100])
@@ -128,7 +125,7 @@ def test_a_rebuild_gives_the_committed_set_again(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_the_command_describes_the_set() -> None:
-    command = [sys.executable, "-m", "algorithms.diagnostics.probe_set"]
+    command = [sys.executable, "-m", "benchmarks.positions.probe_build"]
     said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     assert load_probe_set().sha256 in said
     assert "widest: 1 positions, 218 legal moves" in said

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from algorithms.core.algorithm import Controls
 from algorithms.regularization import Measurements, Regularizer, RegularizerConfig
+from tests.regularization.penalty import penalty_of
 from tests.regularization.regularizer_cases import TEMPERATURE, policy, random_case
 
 
@@ -70,7 +71,7 @@ def test_while_it_is_off_the_loss_is_that_of_no_bonus_and_while_on_that_of_a_fix
         twin = Regularizer(RegularizerConfig(ent_coef=fixed), TEMPERATURE)
         losses = []
         for each in (adaptive, twin):
-            loss, parts = each.loss(policy(logits, batch), batch, advantages)
+            loss, parts = penalty_of(each, policy(logits, batch), batch, advantages)
             losses.append(loss)
             assert torch.equal(parts["reg/entropy"], policy(logits, batch).entropy())
         assert torch.equal(losses[0], losses[1])

@@ -12,6 +12,7 @@ from torch import Tensor
 from algorithms.core.distribution import MaskedCategorical
 from algorithms.regularization import Regularizer, RegularizerConfig, entropy_and_kl
 from algorithms.regularization.kl_cov import highest_covariance, kl_cov
+from tests.regularization.penalty import penalty_of
 from tests.regularization.regularizer_cases import TEMPERATURE, flat_batch, policy, random_case
 
 ESTIMATORS = ("exact", "k1", "k2", "k3", "weighted_k3")  # those that a reference allows
@@ -34,8 +35,8 @@ def test_the_loss_is_minus_entropy_plus_the_two_divergences_bit_for_bit() -> Non
     dist = policy(logits, batch)
     assert batch.ref_legal_logprobs is not None
     kl_old, kl_ref = dist.kl(batch.old_legal_logprobs), dist.kl(batch.ref_legal_logprobs)
-    loss, parts = regularizer(ent_coef=0.1, kl_old_coef=0.2, kl_ref_coef=0.3).loss(
-        dist, batch, advantages
+    loss, parts = penalty_of(
+        regularizer(ent_coef=0.1, kl_old_coef=0.2, kl_ref_coef=0.3), dist, batch, advantages
     )
     assert torch.equal(loss, -0.1 * dist.entropy() + 0.2 * kl_old + 0.3 * kl_ref)
     assert torch.equal(parts["reg/entropy"], dist.entropy())
@@ -51,7 +52,7 @@ def test_the_gradient_of_the_exact_terms_is_exact() -> None:
     reg = regularizer(ent_coef=0.1, kl_old_coef=0.2, kl_ref_coef=0.3)
 
     def loss(z: Tensor) -> Tensor:
-        return reg.loss(policy(z, batch), batch, advantages)[0]
+        return penalty_of(reg, policy(z, batch), batch, advantages)[0]
 
     assert torch.autograd.gradcheck(loss, (logits,))
 
@@ -61,8 +62,8 @@ def test_exact_values_are_logged_whatever_drives_the_loss(estimator: str) -> Non
     logits, batch, advantages = random_case(2)
     dist = policy(logits, batch)
     reg = estimated(estimator, kl_cov_coef=0.4)
-    loss, parts = reg.loss(dist, batch, advantages)
-    terms = reg.terms(dist, batch, advantages)
+    loss, parts = penalty_of(reg, dist, batch, advantages)
+    terms = reg.penalties(dist, batch, advantages)[0]
     assert batch.ref_legal_logprobs is not None
     torch.testing.assert_close(parts["reg/entropy"], dist.entropy())
     torch.testing.assert_close(parts["reg/kl_old"], dist.kl(batch.old_legal_logprobs))
@@ -96,11 +97,11 @@ def test_the_sampled_estimators_agree_with_a_hand_computed_case() -> None:
     }
     for name, value in expected.items():
         reg = regularizer(kl_old_coef=2.0, kl_old_estimator=name)
-        loss, parts = reg.loss(dist, batch, zeros)
+        loss, parts = penalty_of(reg, dist, batch, zeros)
         assert float(loss) == pytest.approx(2 * value)
         assert float(parts[f"reg/kl_old_{name}"]) == pytest.approx(value)
         assert float(parts["reg/kl_old"]) == pytest.approx(0.8 * d[0] + 0.2 * d[1])
-    loss, parts = regularizer(ent_coef=2.0, ent_estimator="sampled").loss(dist, batch, zeros)
+    loss, parts = penalty_of(regularizer(ent_coef=2.0, ent_estimator="sampled"), dist, batch, zeros)
     sampled = -(math.log(0.8) + math.log(0.2)) / 2
     assert float(parts["reg/entropy_sampled"]) == pytest.approx(sampled)
     assert float(loss) == pytest.approx(-2 * sampled)
@@ -111,7 +112,9 @@ def test_a_state_with_fewer_valid_samples_averages_over_those() -> None:
     dist = policy(logits, batch)
     assert batch.valid[1].tolist() == [True, True, False]
     gap = (dist.gather(batch.slots) - batch.old_logprobs)[1, :2]
-    _, parts = regularizer(kl_old_coef=1.0, kl_old_estimator="k1").loss(dist, batch, advantages)
+    _, parts = penalty_of(
+        regularizer(kl_old_coef=1.0, kl_old_estimator="k1"), dist, batch, advantages
+    )
     torch.testing.assert_close(parts["reg/kl_old_k1"][1], gap.detach().sum() / 2)
     assert entropy_and_kl.log_gap(dist, batch, batch.old_legal_logprobs)[1, 2] == 0
     assert entropy_and_kl.importance_weight(dist, batch)[1, 2] == 1
@@ -126,7 +129,9 @@ def test_what_padding_holds_changes_neither_value_nor_gradient(estimator: str) -
 
     def value_and_gradient(slots: Tensor, padding: float) -> tuple[Tensor, Tensor]:
         part = dataclasses.replace(batch, slots=slots)
-        loss, _ = reg.loss(policy(logits, part), part, advantages.masked_fill(~part.valid, padding))
+        loss, _ = penalty_of(
+            reg, policy(logits, part), part, advantages.masked_fill(~part.valid, padding)
+        )
         return loss, torch.autograd.grad(loss.sum(), logits)[0]
 
     value, gradient = value_and_gradient(batch.slots, 0.0)
@@ -145,7 +150,7 @@ def test_shifting_logits_or_reordering_samples_changes_nothing(
 ) -> None:
     logits, batch, advantages = random_case(seed)
     reg = estimated(estimator, ent_estimator="sampled", kl_cov_coef=0.3)
-    loss, parts = reg.loss(policy(logits, batch), batch, advantages)
+    loss, parts = penalty_of(reg, policy(logits, batch), batch, advantages)
     order = torch.tensor([2, 0, 1])
     permuted = dataclasses.replace(
         batch,
@@ -153,7 +158,7 @@ def test_shifting_logits_or_reordering_samples_changes_nothing(
         old_logprobs=batch.old_logprobs[:, order],
         valid=batch.valid[:, order],
     )
-    moved, _ = reg.loss(policy(logits + shift, permuted), permuted, advantages[:, order])
+    moved, _ = penalty_of(reg, policy(logits + shift, permuted), permuted, advantages[:, order])
     torch.testing.assert_close(loss, moved)
     assert (parts["reg/kl_old"] >= -1e-12).all()
     assert (parts["reg/entropy"] <= batch.legal.sum(-1).double().log() + 1e-12).all()
@@ -161,7 +166,7 @@ def test_shifting_logits_or_reordering_samples_changes_nothing(
 
 def test_nothing_is_weighted_without_coefficients_but_raw_parts_are_logged() -> None:
     logits, batch, advantages = random_case(4)
-    loss, parts = regularizer().loss(policy(logits, batch), batch, advantages)
+    loss, parts = penalty_of(regularizer(), policy(logits, batch), batch, advantages)
     assert (loss == 0).all()
     assert not loss.requires_grad
     assert regularizer().terms(policy(logits, batch), batch, advantages) == {}
@@ -169,13 +174,13 @@ def test_nothing_is_weighted_without_coefficients_but_raw_parts_are_logged() -> 
     assert parts["reg/kl_old"][0] > 0
     assert (parts["reg/kl_ref_weighted"] == 0).all()
     bare = dataclasses.replace(batch, ref_legal_logprobs=None)
-    assert "reg/kl_ref" not in regularizer().loss(policy(logits, bare), bare, advantages)[1]
+    assert "reg/kl_ref" not in penalty_of(regularizer(), policy(logits, bare), bare, advantages)[1]
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 def test_a_forced_position_contributes_nothing(estimator: str) -> None:
     logits, batch, advantages = random_case(5)
-    loss, _ = estimated(estimator).loss(policy(logits, batch), batch, advantages)
+    loss, _ = penalty_of(estimated(estimator), policy(logits, batch), batch, advantages)
     (gradient,) = torch.autograd.grad(loss.sum(), logits)
     assert loss[3] == 0
     assert (gradient[3] == 0).all()
@@ -187,7 +192,7 @@ def test_ascent_on_the_entropy_bonus_ends_at_the_uniform_policy() -> None:
     optimizer = torch.optim.SGD([logits], lr=1.0)
     for _ in range(600):
         optimizer.zero_grad()
-        reg.loss(policy(logits, batch), batch, advantages)[0].sum().backward()
+        penalty_of(reg, policy(logits, batch), batch, advantages)[0].sum().backward()
         optimizer.step()
     entropy = policy(logits, batch).entropy()
     torch.testing.assert_close(entropy, batch.legal.sum(-1).double().log(), atol=1e-4, rtol=0)
@@ -200,7 +205,7 @@ def test_a_reference_penalty_without_a_reference_is_refused() -> None:
     assert not regularizer(kl_old_coef=0.5).needs_reference
     bare = dataclasses.replace(batch, ref_legal_logprobs=None)
     with pytest.raises(ValueError, match=r"kl_ref_coef is 0\.5.*with_reference"):
-        reg.loss(policy(logits, bare), bare, advantages)
+        penalty_of(reg, policy(logits, bare), bare, advantages)
 
 
 def test_the_highest_covariance_is_found_among_valid_samples_only() -> None:
@@ -223,7 +228,9 @@ def test_kl_cov_adds_up_to_the_mean_over_samples_where_all_are_valid() -> None:
     per_state = kl_cov(dist, batch, advantages, 0.25)
     assert chosen.sum() == 3  # a quarter of 12
     torch.testing.assert_close(per_state.mean(), torch.where(chosen, gap, 0.0).mean())
-    loss, parts = regularizer(kl_cov_coef=0.5, kl_cov_fraction=0.25).loss(dist, batch, advantages)
+    loss, parts = penalty_of(
+        regularizer(kl_cov_coef=0.5, kl_cov_fraction=0.25), dist, batch, advantages
+    )
     torch.testing.assert_close(loss, 0.5 * per_state)
     torch.testing.assert_close(parts["reg/kl_cov"], per_state.detach())
 
@@ -255,6 +262,6 @@ def test_the_value_does_not_depend_on_who_asks() -> None:
     logits, batch, advantages = random_case(10)
     reg = regularizer(ent_coef=0.1, kl_old_coef=0.2)
     dist: MaskedCategorical = policy(logits, batch)
-    first = reg.loss(dist, batch, advantages)[0]
-    reg.terms(dist, batch, advantages)
-    assert torch.equal(first, reg.loss(dist, batch, -3 * advantages)[0])
+    first = penalty_of(reg, dist, batch, advantages)[0]
+    reg.penalties(dist, batch, advantages)[0]
+    assert torch.equal(first, penalty_of(reg, dist, batch, -3 * advantages)[0])

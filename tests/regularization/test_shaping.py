@@ -9,6 +9,7 @@ from torch import Tensor
 from algorithms.core.batch import RolloutBatch
 from algorithms.core.distribution import MaskedCategorical
 from algorithms.regularization import Regularizer, RegularizerConfig
+from tests.regularization.penalty import penalty_of
 from tests.regularization.regularizer_cases import TEMPERATURE, rollout
 
 FORMS = ("positions", "games")
@@ -67,7 +68,7 @@ def test_a_kl_in_the_reward_is_not_in_the_loss_but_its_exact_value_is_logged() -
     flat = batch.flat()
     dist = MaskedCategorical(torch.zeros(6, 6, dtype=torch.float64), flat.legal, flat.temperature)
     advantages = torch.zeros(6, 4, dtype=torch.float64)
-    loss, parts = reg.loss(dist, flat, advantages)
+    loss, parts = penalty_of(reg, dist, flat, advantages)
     assert (loss == 0).all()
     assert flat.ref_legal_logprobs is not None
     torch.testing.assert_close(parts["reg/kl_ref"], dist.kl(flat.ref_legal_logprobs))

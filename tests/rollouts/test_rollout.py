@@ -174,15 +174,6 @@ def test_training_the_start_player_only_leaves_every_second_ply(vec_of: VecOf) -
     assert (batch.side[1, :, 0] == 0).all()
 
 
-def test_wrong_numbers_of_boards_and_starts_are_refused(vec_of: VecOf) -> None:
-    with pytest.raises(ValueError, match=r"num_envs is 6.*group_size 4"):
-        play_games(vec_of(6), make_policy())
-    with pytest.raises(ValueError, match="give 2 FENs"):
-        play_games(vec_of(8), make_policy(), fens=[MATE_IN_ONE])
-    with pytest.raises(ValueError, match="train_sides is 'white'"):
-        play_games(vec_of(8), make_policy(), train_sides="white")  # type: ignore[arg-type]
-
-
 @pytest.mark.parametrize("form", ["positions", "games"])
 def test_the_reference_of_the_sampling_policy_is_the_behaviour_distribution(form: str) -> None:
     batch = make_batch(form, temperature=0.7)

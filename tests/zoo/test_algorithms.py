@@ -18,6 +18,7 @@ from algorithms.exact import Exact
 from algorithms.regularization import Regularizer, RegularizerConfig
 from algorithms.reinforce import Reinforce
 from algorithms.testing.cases import forms_of, random_case
+from tests.regularization.penalty import penalty_of
 from tests.zoo.by_state import gate_of
 from tests.zoo.case_loss import batch_gradient, batch_loss
 
@@ -145,12 +146,12 @@ def test_the_regulariser_adds_the_same_value_to_every_algorithm(name: str) -> No
     config = RegularizerConfig(ent_coef=0.1, kl_old_coef=0.2, kl_cov_coef=0.3)
     case = random_case(PRESETS["grpo"], temperature=1.1)
     dist, advantages = case.dist(case.logits + 0.3), case.advantages()
-    fresh = Regularizer(config, temperature=1.1).loss(dist, case.flat, advantages)[0]
+    fresh = penalty_of(Regularizer(config, temperature=1.1), dist, case.flat, advantages)[0]
     regularizer = Regularizer(config, temperature=1.1)
     own = random_case(PRESETS[name], forms_of(PRESETS[name])[0], temperature=1.1)
     regularizer.shape_advantage(own.algorithm.advantages(own.batch), own.batch)
     batch_loss(own, own.logits)
-    assert torch.equal(regularizer.loss(dist, case.flat, advantages)[0], fresh)
+    assert torch.equal(penalty_of(regularizer, dist, case.flat, advantages)[0], fresh)
 
 
 GROUP = ("grpo", "dr_grpo", "dapo", "cispo", "rloo", "delightful_pg", "clip_cov", "kl_cov", "repo")

@@ -15,6 +15,7 @@ from torch import Tensor
 from algorithms.core.distribution import MaskedCategorical
 from algorithms.core.losses import score_function
 from algorithms.regularization import Regularizer, RegularizerConfig
+from tests.regularization.penalty import penalty_of
 from tests.regularization.regularizer_cases import flat_batch
 
 NUM_LEGAL = (20, 218)  # the initial position, and the most that any position has
@@ -103,7 +104,7 @@ def test_the_exact_bonus_has_the_gradient_of_the_entropy_where_illegal_logits_ar
     batch = flat_batch(torch.zeros_like(logits), legal, torch.zeros(1, 1, dtype=torch.int64))
     dist = MaskedCategorical(logits, legal, temperature)
     regularizer = Regularizer(RegularizerConfig(ent_coef=1.0), temperature)
-    loss, _ = regularizer.loss(dist, batch, torch.zeros(1, 1, dtype=torch.float64))
+    loss, _ = penalty_of(regularizer, dist, batch, torch.zeros(1, 1, dtype=torch.float64))
     (gradient,) = torch.autograd.grad(loss.sum(), logits)
     logprobs = torch.where(legal, dist.logprobs, 0.0)
     expected = -dist.probs * (logprobs + dist.entropy()) / temperature  # of the entropy
@@ -122,8 +123,8 @@ def test_one_legal_move_has_entropy_zero_and_zero_gradients_under_every_term() -
     for entropy, kl in (("exact", "exact"), ("sampled", "weighted_k3"), ("sampled", "k2")):
         kinds = {"ent_estimator": entropy, "kl_old_estimator": kl, "kl_ref_estimator": kl}
         weights = dict.fromkeys(("ent_coef", "kl_old_coef", "kl_ref_coef", "kl_cov_coef"), 1.0)
-        loss, _ = Regularizer(RegularizerConfig(**kinds | weights), 1.0).loss(
-            dist, batch, advantages
+        loss, _ = penalty_of(
+            Regularizer(RegularizerConfig(**kinds | weights), 1.0), dist, batch, advantages
         )
         surrogate = score_function(dist.gather(batch.slots), advantages).sum()
         (gradient,) = torch.autograd.grad(loss.sum() + surrogate, logits, retain_graph=True)

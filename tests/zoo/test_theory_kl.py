@@ -17,6 +17,7 @@ from algorithms.core.batch import FlatBatch, RolloutBatch, blank_batch
 from algorithms.core.distribution import MaskedCategorical
 from algorithms.core.losses import score_function
 from algorithms.regularization import Regularizer, RegularizerConfig, entropy_and_kl
+from tests.regularization.penalty import penalty_of
 from tests.regularization.regularizer_cases import TEMPERATURE, flat_batch
 
 NUM_LEGAL, SLOTS = 12, 14
@@ -140,7 +141,7 @@ def test_the_estimators_values_are_unbiased_on_policy(name: str) -> None:
 def regularizer_loss(**settings: object) -> Loss:
     regularizer = Regularizer(RegularizerConfig(**settings), TEMPERATURE)  # type: ignore[arg-type]
     zeros = torch.zeros(NUM_LEGAL, 1, dtype=torch.float64)
-    return lambda dist, batch: regularizer.loss(dist, batch, zeros)[0]
+    return lambda dist, batch: penalty_of(regularizer, dist, batch, zeros)[0]
 
 
 def test_the_sampled_bonus_has_no_expected_gradient_on_policy() -> None:

@@ -11,6 +11,7 @@ from algorithms.core.distribution import MaskedCategorical
 from algorithms.regularization import Regularizer, RegularizerConfig
 from chess_env.positions.heldout import load_heldout
 from chess_env.rewards import make_reward
+from tests.regularization.penalty import penalty_of
 from tests.regularization.regularizer_cases import flat_batch
 
 POSITIONS = 20
@@ -57,7 +58,7 @@ def maximise(rewards: Tensor, legal: Tensor, beta: float, steps: int = 60) -> Ma
     for _ in range(steps):
         z = logits.clone().requires_grad_()
         dist = MaskedCategorical(z, legal, 1.0)
-        penalty, _ = regularizer.loss(dist, batch, advantages)
+        penalty, _ = penalty_of(regularizer, dist, batch, advantages)
         loss = penalty.sum() - (dist.probs * rewards).sum()
         (gradient,) = torch.autograd.grad(loss, z)
         natural = torch.where(legal, gradient / dist.probs.detach().clamp(min=1e-300), 0.0)

@@ -1,4 +1,4 @@
-"""Makes the policies from which the runs of the causes start: `python -m algorithms.collapse.warm`.
+"""Makes the policies from which the runs of the causes start: `python -m benchmarks.learning.warm`.
 
 Each is a little better than chance, with 2.3 nats of entropy where uniform has 3.4: its logits begin nine
 or ten times as large as usual and are then trained for nine updates. At random initialisation all logits
@@ -19,12 +19,13 @@ from algorithms import PRESETS
 from algorithms.collapse.faults import sharpened_start
 from algorithms.config.run import EnvConfig, OptimizerConfig, TrainConfig
 from algorithms.evaluation.regret import MAIN_SLICE, prepare_slice, regret_cp
-from algorithms.networks.build import SHIPPED, build_policy, initialise, ship
+from algorithms.networks.build import SHIPPED, build_policy, initialise
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.networks.settings import NetworkConfig
 from algorithms.regularization import RegularizerConfig
 from algorithms.training.session import Session
 from algorithms.training.trainer import train
+from benchmarks.learning.ship import ship
 from chess_env.positions.heldout import load_heldout
 
 
@@ -103,7 +104,7 @@ def describe(policy: PolicyNet) -> dict[str, float]:
 def main() -> None:
     """Runs the command line."""
     parser = argparse.ArgumentParser(
-        prog="python -m algorithms.collapse.warm",
+        prog="python -m benchmarks.learning.warm",
         description="The shipped policies that the causes start from.",
     )
     parser.add_argument("--network", choices=WARM, default="resnet", help="whose policy")

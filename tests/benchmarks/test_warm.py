@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from algorithms.collapse.warm import WARM, describe
 from algorithms.evaluation.load_policy import load_policy
+from benchmarks.learning.warm import WARM, describe
 
 
 @pytest.mark.parametrize("network", WARM)
