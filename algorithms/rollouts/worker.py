@@ -38,8 +38,6 @@ _NEXT_SEED = 0x9E3779B97F4A7C15
 AT_ONCE = 2
 """Shards of one process that play side by side: one is in the network while the other is among rules and scores."""
 
-MakeSampler = Callable[[torch.Generator], Sampler]
-
 
 class OneAtATime:
     """An evaluator that several shards ask: one question is answered at a time. All else is the evaluator's own.
@@ -94,14 +92,13 @@ class Shard:
         """Puts fresh games on the boards: those that they have in a run that is not divided."""
         self.boards = start_rollout(self.vec, self._config.seed + self._first_board)
 
-    def collect(self, make_sampler: MakeSampler, affordable: Callable[[int], bool]) -> Collected:
+    def collect(self, sampler: Sampler, affordable: Callable[[int], bool]) -> Collected:
         """Plays on: sampled moves with their rewards.
 
         Args:
-            make_sampler: makes the behaviour policy with its temperature, given the generator.
+            sampler: the behaviour policy, which draws from this shard's generator.
             affordable: whether the budget allows one more rollout of this shard after so many of its moves.
         """
-        sampler = make_sampler(self.sampling)
         first = self.roll(sampler, self._config.rollout.num_plies)
         if self._needs.live_groups:
             return collect_live(first, lambda count: self.roll_groups(sampler, count), affordable)
@@ -230,7 +227,8 @@ class RolloutWorker:
         count = self._shards.count
 
         def of_shard(part: Shard) -> Collected:
-            collected = part.collect(self._sampler(update), lambda moves: affordable(count * moves))
+            sampler = self._sampler(part.sampling, update)
+            collected = part.collect(sampler, lambda moves: affordable(count * moves))
             batch = self._completed(collected.batch)
             return dataclasses.replace(collected, batch=batch.to(self._between))
 
@@ -293,21 +291,17 @@ class RolloutWorker:
         if self._policies.behaviour is not self._policies.policy:
             self._policies.behaviour.load_state_dict(state["behaviour"])
 
-    def _sampler(self, update: int) -> MakeSampler:
+    def _sampler(self, sampling: torch.Generator, update: int) -> Sampler:
         settings = self._config.rollout
         interval = settings.sync_interval_updates
-
-        def make(sampling: torch.Generator) -> Sampler:
-            return Sampler(
-                self._policies.behaviour,
-                self.temperature,
-                sampling,
-                self._device,
-                settings.greedy_fraction,
-                policy_version=update // interval * interval,
-            )
-
-        return make
+        return Sampler(
+            self._policies.behaviour,
+            self.temperature,
+            sampling,
+            self._device,
+            settings.greedy_fraction,
+            policy_version=update // interval * interval,
+        )
 
     def _logprobs(self, policy: PolicyNet, batch: RolloutBatch) -> Tensor:
         size = self._config.optimizer.minibatch_size
