@@ -3,39 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.optim.adam import adam
 
 _BETA1, _BETA2, _EPS = 0.9, 0.999, 1e-8
-
-
-class Optimizer(Protocol):
-    """What a learner asks of its optimizer; those of `torch.optim` have it.
-
-    Attributes:
-        param_groups: dicts with the parameters (`params`) and their step size (`lr`).
-    """
-
-    param_groups: list[dict[str, Any]]
-
-    def zero_grad(self, set_to_none: bool = True) -> None:
-        """Removes the gradients."""
-        ...
-
-    def step(self) -> Any:
-        """One step along the gradients."""
-        ...
-
-    def state_dict(self) -> dict[str, Any]:
-        """`state` by the number of the parameter, and `param_groups` with these numbers."""
-        ...
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Continues from `state_dict()`."""
-        ...
 
 
 class Adam:

@@ -19,7 +19,7 @@ from algorithms.core.batch import FlatBatch
 from algorithms.networks.policy_net import Outputs, PolicyNet, outputs_at
 from algorithms.processes import Shards
 from algorithms.regularization import Regularizer
-from algorithms.updates.adam import Adam, Optimizer
+from algorithms.updates.adam import Adam
 
 
 class Passes(Protocol):
@@ -215,6 +215,9 @@ class NonFiniteDump:
         self.say(
             f"WARNING: a step was left out, it is not finite ({reason}); its minibatch is in {path}"
         )
+
+
+Optimizer = Adam | torch.optim.Adam
 
 
 def make_optimizer(trained: Sequence[torch.nn.Parameter], rate: float) -> Optimizer:
