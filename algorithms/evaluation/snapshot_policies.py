@@ -162,19 +162,9 @@ def snapshots(run_dir: Path) -> RunSnapshots:
     """
     if not run_dir.is_dir():
         raise ValueError(f"{run_dir} is no folder: give a run folder")
-    listing = Listing(run_dir)
-    moves: dict[int, int] = {}
-    damaged: tuple[str, ...] = ()
-    try:
-        # The directories first: the row of a policy is written before the policy is.
-        listing.look()
-        moves = moves_by_update(RecordTail(run_dir).read()[0])
-    except OSError as error:
-        damaged = (f"{error.filename or run_dir} cannot be read ({error.strerror}).",)
-    except ValueError as error:  # a snapshot says its scored moves itself
-        damaged = (f"{error}.",)
-    found = listing.in_order(moves)
-    found = replace(found, notes=(*damaged, *found.notes))
+    follower = RunFollower(run_dir)
+    notes = follower.look().notes
+    found = replace(follower.present, notes=notes)
     if not found.every:
         why = " ".join(found.notes) or "It has no checkpoint yet: let the run go on."
         raise ValueError(f"{run_dir} holds no policy that can be read. {why}")
