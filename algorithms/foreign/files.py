@@ -11,20 +11,13 @@ import ast
 import csv
 import json
 import math
-import os
 import re
-import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
 LARGEST_DOCUMENT = 64 * 2**20
 """Bytes of a JSON document: it is read as a whole, in about four times its size. Lines of JSON have no limit."""
-
-PROGRESS_EVERY = 32 * 2**20
-"""Bytes after which a long file's progress is shown."""
-
-FORMATS = ("json", "jsonl", "csv", "console", "tensorboard")
 
 _VERL_ROW = re.compile(r"\bstep:\d+ - ")
 _VERL_CELL = re.compile(r"([\w./@-]+(?:\(1e-\d\))?):(?:np\.\w+\()?(-?[\d.]+(?:e[+-]?\d+)?|nan)")
@@ -70,7 +63,7 @@ def _is_events(path: Path) -> bool:
 
 
 def format_of(path: Path) -> str:
-    """One of `FORMATS`.
+    """One of json, jsonl, csv, console and tensorboard.
 
     Raises:
         LogError: the content is none of them.
@@ -142,10 +135,7 @@ def _document(path: Path, notes: list[str]) -> Iterator[Row]:
 
 def _lines(path: Path, notes: list[str]) -> Iterator[Row]:
     with path.open("rb") as file:
-        done, total = _Progress(path), 0
         for number, line in enumerate(file, 1):
-            total += len(line)
-            done.show(total)
             if not line.strip():
                 continue
             try:
@@ -198,12 +188,9 @@ def _csv(path: Path, notes: list[str]) -> Iterator[Row]:
 
     def lines(file: BinaryIO) -> Iterator[str]:
         nonlocal whole
-        done, total = _Progress(path), 0
-        for line in file:
-            total += len(line)
-            done.show(total)
+        for number, line in enumerate(file):
             whole = line.endswith(b"\n")
-            yield line.decode("utf-8-sig" if total == len(line) else "utf-8")
+            yield line.decode("utf-8" if number else "utf-8-sig")
 
     with path.open("rb") as file:
         table = csv.reader(lines(file))
@@ -258,17 +245,3 @@ def _events(folder: Path, notes: list[str]) -> Iterator[Row]:
         for event in read.Scalars(tag):
             merged.setdefault(event.step, {"step": float(event.step)})[tag] = event.value
     yield from (merged[step] for step in sorted(merged))
-
-
-class _Progress:
-    """Says on a terminal how much of a long file was read."""
-
-    def __init__(self, path: Path) -> None:
-        self._size, self._next = path.stat().st_size, PROGRESS_EVERY
-        self._shown = self._size > PROGRESS_EVERY and os.isatty(2)
-
-    def show(self, done: int) -> None:
-        """At every so many bytes."""
-        if self._shown and done >= self._next:
-            self._next += PROGRESS_EVERY
-            print(f"read {done >> 20} of {self._size >> 20} MB", file=sys.stderr)
