@@ -76,11 +76,6 @@ class MaskedCategorical:
         """`[..., L]` probabilities; illegal slots are exactly 0."""
         return self._finite_logprobs.exp().masked_fill(~self.legal, 0.0)
 
-    @property
-    def num_legal(self) -> Tensor:
-        """`[...]` int64 number of legal moves."""
-        return self.legal.sum(-1)
-
     def entropy(self) -> Tensor:
         """`[...]` exact entropy over the legal moves, nats, at most ln(num_legal). Differentiable."""
         return -(self.probs * self._finite_logprobs).sum(-1)
@@ -104,7 +99,8 @@ class MaskedCategorical:
             dtype=torch.float64,
         )
         slots = torch.searchsorted(cumulative, uniform * cumulative[..., -1:], right=True)
-        return torch.minimum(slots, (self.num_legal - 1).clamp(min=0).unsqueeze(-1))
+        last = (self.legal.sum(-1) - 1).clamp(min=0)
+        return torch.minimum(slots, last.unsqueeze(-1))
 
     def kl(self, other_logprobs: Tensor) -> Tensor:
         """`[...]` exact KL(self || other) over the legal moves, nats, >= 0. Differentiable in self.

@@ -27,14 +27,10 @@ RIGHT_OF: dict[str, tuple[tuple[int, int], ...]] = {
 `loss_budget` is of the open part of the new one."""
 
 
-def band_of(size: float) -> int:
-    """0, 1 or 2: the band of `BANDS` that a size lies in."""
-    return sum(size >= edge for edge in BANDS)
-
-
 def confidence(name: str, verdict: Verdict) -> float:
     """Share of such findings that were right, with half a finding added to each side; NaN where nothing is named."""
     if not isinstance(verdict, Named):
         return math.nan
-    right, of = RIGHT_OF[name][band_of(verdict.size)] if name in RIGHT_OF else (0, 0)
+    band = sum(verdict.size >= edge for edge in BANDS)
+    right, of = RIGHT_OF[name][band] if name in RIGHT_OF else (0, 0)
     return (right + 0.5) / (of + 1)

@@ -87,6 +87,11 @@ class HeldoutSlice:
             )
 
 
+_MEANS = (
+    "regret_cp", "regret_cp_greedy", "entropy", "entropy_normalized", "effective_moves", "pass_at_1", "pass_at_8",
+)  # fmt: skip
+
+
 @dataclasses.dataclass(frozen=True)
 class Regret:
     """Result of `regret_cp`: means over the slice and the values behind them.
@@ -122,15 +127,7 @@ class Regret:
 
     def metrics(self, prefix: str = "eval") -> dict[str, float]:
         """The means under their metric names."""
-        return {
-            f"{prefix}/regret_cp": self.regret_cp,
-            f"{prefix}/regret_cp_greedy": self.regret_cp_greedy,
-            f"{prefix}/entropy": self.entropy,
-            f"{prefix}/entropy_normalized": self.entropy_normalized,
-            f"{prefix}/effective_moves": self.effective_moves,
-            f"{prefix}/pass_at_1": self.pass_at_1,
-            f"{prefix}/pass_at_8": self.pass_at_8,
-        }
+        return {f"{prefix}/{name}": getattr(self, name) for name in _MEANS}
 
 
 def prepare_slice(heldout: Heldout, name: str) -> HeldoutSlice:

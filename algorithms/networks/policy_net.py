@@ -112,23 +112,11 @@ class PolicyNet(nn.Module, abc.ABC):
     def values(
         self, obs: Tensor, legal_ids: Tensor, move_facts: Tensor | None = None
     ) -> Tensor | None:
-        """`[N]` the critic's values alone, side to move's view; None without a critic.
-
-        Args:
-            obs: uint8 `[N, C, 8, 8]` planes, mover's view.
-            legal_ids: integers `[N, L]`, action ids padded with -1.
-            move_facts: uint8 `[N, L, F]`, where the network reads them.
-        """
+        """`[N]` the critic's values alone, side to move's view; None without a critic. Arguments as before."""
         return self.logits_and_values(obs, legal_ids, move_facts)[1]
 
     def forward(self, obs: Tensor, legal_ids: Tensor, move_facts: Tensor | None = None) -> Tensor:
-        """`[N, L]` float32 logits of the legal moves; values on padding mean nothing.
-
-        Args:
-            obs: uint8 `[N, C, 8, 8]` planes, mover's view.
-            legal_ids: integers `[N, L]`, action ids padded with -1.
-            move_facts: uint8 `[N, L, F]`, where the network reads them.
-        """
+        """`[N, L]` float32 logits of the legal moves; values on padding mean nothing. Arguments as before."""
         return self.logits_and_values(obs, legal_ids, move_facts)[0]
 
     def outputs(

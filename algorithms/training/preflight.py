@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 
 import numpy as np
 import torch
@@ -79,7 +78,8 @@ def measure_first_rollout(session: Session, batch: RolloutBatch) -> dict[str, fl
     """
     config, learner, began = session.config, session.learner, time.monotonic()
     policy = session.worker.sampling_policy(session.progress.update)
-    with _random_state_kept(session):
+    # Dropout draws from torch's global random state.
+    with torch.random.fork_rng(devices=[session.device] if session.device.type == "cuda" else []):
         metrics = sampler_gap(policy, batch, learner.controls)
         metrics["step0/repeat_error"] = repeat_error(learner.behaviour, batch)
         metrics["step0/preflight"] = float(config.preflight)
@@ -92,13 +92,6 @@ def measure_first_rollout(session: Session, batch: RolloutBatch) -> dict[str, fl
         with session.usage.untracked():
             metrics |= _rescored(batch, session.evaluator)
     return metrics | {"time/preflight_s": time.monotonic() - began}
-
-
-@contextmanager
-def _random_state_kept(session: Session) -> Iterator[None]:
-    """Gives torch's global random state back as it was: dropout draws from it."""
-    with torch.random.fork_rng(devices=[session.device] if session.device.type == "cuda" else []):
-        yield
 
 
 @torch.no_grad()
