@@ -7,7 +7,6 @@ bool `[M, L]`. Names and definitions: docs/metrics.md, section "Probes".
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,11 +24,18 @@ SURE = 0.9
 """A move is sure before an update where its probability is above this."""
 
 
-@dataclass(frozen=True, eq=False)
-class PolicyChange:
-    """A policy before and after one update, on M positions with at most L legal moves.
+def change_metrics(
+    legal: Mask,
+    before: Floats,
+    after: Floats,
+    rewards: Floats,
+    *,
+    clip_low: float,
+    clip_high: float,
+) -> dict[str, float]:
+    """`probe/...` of one update, means over the positions with two legal moves or more.
 
-    Attributes:
+    Args:
         legal: bool `[M, L]`.
         before: float64 `[M, L]` log-probabilities, nats.
         after: float64 `[M, L]`, likewise.
@@ -37,50 +43,31 @@ class PolicyChange:
         clip_low: distance of the lower ratio bound from 1; 1 where there is none.
         clip_high: distance of the upper ratio bound from 1; infinity where there is none.
     """
-
-    legal: Mask
-    before: Floats
-    after: Floats
-    rewards: Floats
-    clip_low: float
-    clip_high: float
-
-    def metrics(self) -> dict[str, float]:
-        """`probe/...` of this update, means over the positions with two legal moves or more."""
-        free = self.legal.sum(-1) >= 2
-        legal, before, after = self.legal[free], self.before[free], self.after[free]
-        rewards = self.rewards[free]
-        advantages = exact_advantages(before, rewards, legal)
-        best = np.where(legal, rewards, -np.inf).max(-1, keepdims=True)
-        lost = np.where(legal, best - rewards, 0.0)
-        means = {
-            "probe/entropy": entropy(after, legal),
-            "probe/kl_step": kl(after, before, legal),
-            "probe/covariance": covariance(before, advantages, legal),
-            "probe/expected_reward_regret": (probabilities(after, legal) * lost).sum(-1),
-        }
-        return (
-            {name: float(values.mean()) for name, values in means.items()}
-            | mass_moved(before, after, legal)
-            | self._blocked(before, after, advantages, legal)
-        )
-
-    def _blocked(
-        self, before: Floats, after: Floats, advantages: Floats, legal: Mask
-    ) -> dict[str, float]:
-        with np.errstate(over="ignore"):  # a move of nearly no mass may rise by any factor
-            ratio = np.exp(_filled(after, legal) - _filled(before, legal))
-        sides = {
-            "probe/blocked_high": (advantages > 0, ratio > 1 + self.clip_high),
-            "probe/blocked_low": (advantages < 0, ratio < 1 - self.clip_low),
-        }
-        probs = probabilities(before, legal)
-        found = {}
-        for name, (of_sign, beyond) in sides.items():
-            mass = probs[legal & of_sign].sum()
-            if mass > 0:
-                found[name] = float(probs[legal & of_sign & beyond].sum() / mass)
-        return found
+    free = legal.sum(-1) >= 2
+    legal, before, after, rewards = legal[free], before[free], after[free], rewards[free]
+    advantages = exact_advantages(before, rewards, legal)
+    best = np.where(legal, rewards, -np.inf).max(-1, keepdims=True)
+    lost = np.where(legal, best - rewards, 0.0)
+    means = {
+        "probe/entropy": entropy(after, legal),
+        "probe/kl_step": kl(after, before, legal),
+        "probe/covariance": covariance(before, advantages, legal),
+        "probe/expected_reward_regret": (probabilities(after, legal) * lost).sum(-1),
+    }
+    with np.errstate(over="ignore"):  # a move of nearly no mass may rise by any factor
+        ratio = np.exp(_filled(after, legal) - _filled(before, legal))
+    blocked = {
+        "probe/blocked_high": (advantages > 0, ratio > 1 + clip_high),
+        "probe/blocked_low": (advantages < 0, ratio < 1 - clip_low),
+    }
+    probs = probabilities(before, legal)
+    found = {name: float(values.mean()) for name, values in means.items()}
+    found |= mass_moved(before, after, legal)
+    for name, (of_sign, beyond) in blocked.items():
+        mass = probs[legal & of_sign].sum()
+        if mass > 0:
+            found[name] = float(probs[legal & of_sign & beyond].sum() / mass)
+    return found
 
 
 def _filled(logprobs: Floats, legal: Mask) -> Floats:
@@ -169,15 +156,7 @@ def optimum_logprobs(
         legal: bool `[M, L]`, a legal move in every row.
         kl_ref_coef: beta, reward units per nat, >= 0.
         ent_coef: c, reward units per nat, >= 0; above 0 where beta is 0.
-
-    Raises:
-        ValueError: a coefficient is out of range.
     """
-    if not (kl_ref_coef >= 0 and ent_coef >= 0 and kl_ref_coef + ent_coef > 0):
-        raise ValueError(
-            f"kl_ref_coef is {kl_ref_coef} and ent_coef {ent_coef}: expected both to be >= 0 and one to "
-            "be > 0; without a KL to a reference and a bonus the optimum is the best move alone"
-        )
     anchored = legal & (kl_ref_coef > 0)
     score = (rewards + kl_ref_coef * np.where(anchored, ref_logprobs, 0.0)) / (
         kl_ref_coef + ent_coef

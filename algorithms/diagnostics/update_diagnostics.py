@@ -28,7 +28,7 @@ from algorithms.diagnostics.entropy_prediction import (
 )
 from algorithms.diagnostics.probe_metrics import (
     Floats,
-    PolicyChange,
+    change_metrics,
     entropy,
     has_closed_optimum,
     kl,
@@ -110,20 +110,20 @@ class PolicyProbe:
             after: the same after it.
             controls: the clip bounds of the update.
         """
-        change = PolicyChange(
-            legal=self._legal,
-            before=_array(before),
-            after=_array(after),
-            rewards=self._rewards,
+        new = _array(after)
+        metrics = change_metrics(
+            self._legal,
+            _array(before),
+            new,
+            self._rewards,
             clip_low=controls.clip_low,
             clip_high=controls.clip_high,
         )
-        entropies = entropy(change.after, self._legal)
-        metrics = change.metrics()
+        entropies = entropy(new, self._legal)
         for kind, chosen in self._kinds.items():
             metrics[f"probe/entropy_{kind}"] = float(entropies[chosen].mean())
         if self.start is not None:
-            metrics["probe/kl_start"] = self._mean(kl(change.after, self.start, self._legal))
+            metrics["probe/kl_start"] = self._mean(kl(new, self.start, self._legal))
         return metrics
 
     def optimum(
@@ -288,14 +288,8 @@ class UpdateDiagnostics:
         Args:
             policy: updated.
             learning_rate: of this update.
-
-        Raises:
-            RuntimeError: `before` was not called for this update.
         """
-        if self._before is None:
-            raise RuntimeError(
-                "there is nothing to compare with: call before() ahead of the update"
-            )
+        assert self._before is not None  # `before` comes first
         twin = float64_copy(policy)
         seen, self._before = self._before, None
         fixed, logprobs = seen.fixed.after(twin, learning_rate)

@@ -9,7 +9,7 @@ import pytest
 
 from algorithms.core.metrics import BINS
 from algorithms.diagnostics.probe_metrics import (
-    PolicyChange,
+    change_metrics,
     covariance,
     entropy,
     exact_advantages,
@@ -35,7 +35,7 @@ def change(
     table = np.zeros(old.shape)
     table[0, : len(rewards)] = rewards
     bounds = {"clip_low": 0.2, "clip_high": 0.2} | clip
-    return PolicyChange(legal, old, new, table, **bounds).metrics()
+    return change_metrics(legal, old, new, table, **bounds)
 
 
 def test_entropy_and_divergence_of_small_distributions_are_those_worked_out_by_hand() -> None:
@@ -71,7 +71,7 @@ def test_a_forced_position_is_in_no_mean() -> None:
     before, legal = logs([1.0], [0.5, 0.5])
     after, _ = logs([1.0], [0.25, 0.75])
     rewards = np.array([[-1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
-    found = PolicyChange(legal, before, after, rewards, 0.2, 0.2).metrics()
+    found = change_metrics(legal, before, after, rewards, clip_low=0.2, clip_high=0.2)
     assert found["probe/kl_step"] == pytest.approx(0.25 * math.log(0.5) + 0.75 * math.log(1.5))
     assert found["probe/entropy"] == pytest.approx(-0.25 * math.log(0.25) - 0.75 * math.log(0.75))
     assert found["probe/expected_reward_regret"] == pytest.approx(0.25)
@@ -161,7 +161,7 @@ def test_a_probability_of_nearly_zero_makes_no_figure_infinite() -> None:
     old = np.array([[-800.0, 0.0]])
     new = np.array([[-1.0, math.log1p(-math.exp(-1.0))]])
     legal = np.ones((1, 2), bool)
-    found = PolicyChange(legal, old, new, np.array([[1.0, 0.0]]), 0.2, 0.2).metrics()
+    found = change_metrics(legal, old, new, np.array([[1.0, 0.0]]), clip_low=0.2, clip_high=0.2)
     # exp(-800) is 0 in float64: the move has no mass, so none of it is blocked from rising.
     assert "probe/blocked_high" not in found
     assert all(math.isfinite(value) for value in found.values())

@@ -13,7 +13,7 @@ import torch
 from algorithms.core.algorithm import Controls
 from algorithms.diagnostics import update_diagnostics
 from algorithms.diagnostics.entropy_prediction import exact_rewards
-from algorithms.diagnostics.probe_metrics import PolicyChange
+from algorithms.diagnostics.probe_metrics import change_metrics
 from algorithms.diagnostics.probe_set import load_probe_set
 from algorithms.diagnostics.update_diagnostics import PolicyProbe
 from algorithms.networks.policy_net import PolicyNet
@@ -54,7 +54,9 @@ def test_a_probe_s_metrics_are_those_of_the_change_on_its_set_by_kind_and_from_t
     controls = Controls(clip_low=0.02, clip_high=0.03)
     found = probe.metrics(torch.from_numpy(first), torch.from_numpy(second), controls)
     probes, rewards = load_probe_set(), exact_rewards(load_probe_set(), "regret")
-    change = PolicyChange(probes.legal_ids >= 0, first, second, rewards, 0.02, 0.03).metrics()
+    change = change_metrics(
+        probes.legal_ids >= 0, first, second, rewards, clip_low=0.02, clip_high=0.03
+    )
     assert change.items() <= found.items()
     told = ("covariance", "expected_reward_regret", "mass_risen_rare", "mass_moved_p_01_10")
     assert all(change[f"probe/{name}"] for name in told)

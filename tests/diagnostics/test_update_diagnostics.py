@@ -223,11 +223,6 @@ def test_looking_changes_neither_the_policy_nor_any_random_stream(vec_of: VecOf)
     assert all(parameter.grad is None for parameter in policy.parameters())
 
 
-def test_a_second_look_after_one_update_is_refused(vec_of: VecOf) -> None:
-    with pytest.raises(RuntimeError, match=r"call before\(\)"):
-        fresh().after(policy_for("grpo"), 1e-3)
-
-
 def test_frozen_layers_take_no_part(vec_of: VecOf) -> None:
     arguments = given(vec_of, "grpo", RegularizerConfig(ent_coef=0.1))
     policy, diagnostics = arguments[0].policy, fresh()
