@@ -43,10 +43,6 @@ class Episode:
         """The median of its values."""
         return float(np.median(self.values))
 
-    def begins(self, first: int) -> str:
-        """In words; `first` is the record's first update."""
-        return "from the first update on" if self.since <= first else f"from update {self.since} on"
-
 
 @dataclasses.dataclass(frozen=True)
 class MetricRows:
@@ -189,6 +185,11 @@ class MetricRows:
         at = int(np.argmax(lasts - starts))
         inside = [points[i] for i in range(starts[at], lasts[at] + 1) if held[i]]
         return Episode(inside) if len(inside) >= max(4, len(points) / 8) else None
+
+    def begins(self, since: int) -> str:
+        """In words from when on something is seen."""
+        first = since <= self.first_update
+        return "from the first update on" if first else f"from update {since} on"
 
     @functools.cached_property
     def fresh_starts(self) -> list[int]:

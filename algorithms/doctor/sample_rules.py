@@ -90,16 +90,12 @@ def temperature_mismatch(record: MetricRows, outcome: RunOutcome) -> Verdict:
         abs(math.log(max(slope, 1e-3))) / HARMFUL_LOG_SLOPE,
         since,
         f"the learner's log-odds are {slope:.4f} times the sampler's before any step, "
-        f"{_begins(record, since)}, and little is left over",
+        f"{record.begins(since)}, and little is left over",
         "a factor of 1",
         "give sampling and learning one temperature (rollout.temperature is meant for both): "
         f"sampler's / learner's is {slope:.4g} now",
         rerun(),  # without the fault, and with the preflight
     )
-
-
-def _begins(record: MetricRows, since: int) -> str:
-    return "from the first update on" if since <= record.first_update else f"from update {since} on"
 
 
 def _stretches(lines: list[tuple[int, float, float]]) -> list[list[tuple[int, float]]]:
@@ -173,7 +169,7 @@ def forward_mismatch(record: MetricRows, outcome: RunOutcome) -> Verdict:
         residual / HARMFUL_RESIDUAL,
         since,
         f"the learner's log-odds scatter around the sampler's by {residual:.2g} nats before any step, "
-        f"{_begins(record, since)}; {kind}",
+        f"{record.begins(since)}; {kind}",
         "0",
         remedy,
         rerun("--precision.head-dtype float32", "--policy.dropout 0"),
@@ -335,7 +331,7 @@ def no_signal(record: MetricRows, outcome: RunOutcome) -> Verdict:
         return Named(
             share / harmful,
             found.since,
-            f"{share:.0%} of the groups have equal rewards for different moves {found.begins(record.first_update)} "
+            f"{share:.0%} of the groups have equal rewards for different moves {record.begins(found.since)} "
             f"(median); {why}; entropy at the start is {entropy:.2f} nats",
             "a few per cent",
             remedy,
@@ -379,7 +375,7 @@ def _without_groups(record: MetricRows) -> Verdict:
     return Named(
         1 / HARMFUL_TIED,
         found.since,
-        f"the median and the 90th percentile of the rewards are the same number {found.begins(record.first_update)}: "
+        f"the median and the 90th percentile of the rewards are the same number {record.begins(found.since)}: "
         "most samples get one and the same reward",
         "rewards that differ",
         "a dense reward (env.reward win_prob_delta)",

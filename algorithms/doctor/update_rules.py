@@ -155,7 +155,7 @@ def saturated_controller(record: MetricRows, outcome: RunOutcome) -> Verdict:
             share / HARMFUL_HOLD,
             found.since,
             f"a controller holds {name} at its upper bound {record.last(name):.3g} "
-            f"{found.begins(record.first_update)}; against the policy's own pull the term has {share:.0%} in the last "
+            f"{record.begins(found.since)}; against the policy's own pull the term has {share:.0%} in the last "
             f"quarter, and the KL to the sampler is {record.last('reg/kl_old', 0.25):.2g} nats there",
             "a controller that is within its range",
             "a target that can be reached, a lower bound, or no controller",

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from algorithms.doctor.pace import settings_of
 from algorithms.foreign import files
 from algorithms.foreign.files import LogError, Row
-from algorithms.foreign.table import table
 from algorithms.foreign.trainer import QUANTITIES, Column, Trainer
-from algorithms.foreign.trainers import TRAINERS
+from algorithms.foreign.trainers import TRAINERS, table
 
 PEEKED = 200
 """Rows by which the trainer is guessed."""
@@ -350,15 +350,7 @@ def _options(path: Path) -> dict[str, Any]:
         raise LogError(f"{path} is no YAML ({str(error).splitlines()[0]})") from None
     if not isinstance(found, dict):
         raise LogError(f"{path} holds no options by name")
-    return dict(_named(found))
-
-
-def _named(options: Mapping[str, Any], before: str = "") -> Iterable[tuple[str, Any]]:
-    for name, value in options.items():
-        if isinstance(value, Mapping):
-            yield from _named(value, f"{before}{name}.")
-        else:
-            yield f"{before}{name}", value
+    return dict(settings_of(found, free=frozenset()))
 
 
 def _mean(values: Sequence[float] | Floats) -> float:
