@@ -468,14 +468,9 @@ def adapo(controls: Controls, entropy: float, held: float, config: RegularizerCo
 def adapt_clip(
     state: State, measured: Measurements, controls: Controls, config: RegularizerConfig
 ) -> tuple[State, Controls]:
-    """State and controls after `clip_controller`.
-
-    Raises:
-        ValueError: the algorithm's upper bound lies outside those of the controller.
-    """
+    """State and controls after `clip_controller`."""
     if config.clip_controller == "none":
         return state, controls
-    check_clip(controls, config)
     entropy = _finite("entropy", measured.entropy)
     moved = adapo(controls, entropy, held_entropy(state, config), config)
     return dataclasses.replace(state, clip_high=moved.clip_high), moved

@@ -174,13 +174,8 @@ class Regularizer:
             controls: the algorithm's clip bounds as they are; `clip_controller` may move the upper one.
 
         Raises:
-            ValueError: the progress is outside [0, 1], what a controller follows is not finite, or the
-                algorithm has no upper clip bound that `clip_controller` could move.
+            ValueError: what a controller follows is not finite.
         """
-        if not 0 <= measured.progress <= 1:
-            raise ValueError(
-                f"progress is {measured.progress}: expected the spent share of the budget in [0, 1]"
-            )
         config, state = self.config, self.state
         found = {} if state.started else controllers.first_measurements(measured, config)
         state = controllers.remember_first(state, measured, config)
