@@ -276,15 +276,12 @@ def sharp_optimum(record: MetricRows, outcome: RunOutcome) -> Verdict:
             "a KL to a reference is on, and what it aims at is not logged",
         )
     optimum = record.last("probe/optimum_entropy")
-    now, anchor = record.last("probe/entropy"), record.last("reg/kl_ref_coef")
+    now = record.last("probe/entropy")
     start = record.first("probe/entropy")
     if not optimum < 0.5 * start:
         return RuledOut(
             f"with the coefficients in force the best policy has {optimum:.2f} nats on the probe positions"
         )
-    change = f"--regularizer.kl-ref-coef {100 * anchor:.3g}"
-    if not anchor > 0:  # nothing to multiply: then only the bonus shapes the optimum
-        change = f"--regularizer.ent-coef {10 * record.last('reg/ent_coef'):.3g}"
     size = HARMFUL_OPTIMUM_NATS / max(optimum, 1e-3)
     return Named(
         size if outcome.entropy == LOST else min(size, PRESENT),
@@ -293,7 +290,7 @@ def sharp_optimum(record: MetricRows, outcome: RunOutcome) -> Verdict:
         f"positions (the policy: {now:.2f}, from {start:.2f})",
         "an optimum with the entropy that is wanted",
         "raise regularizer.kl_ref_coef, or add an entropy bonus (regularizer.ent_coef)",
-        rerun(change),
+        rerun(f"--regularizer.kl-ref-coef {100 * record.last('reg/kl_ref_coef'):.3g}"),
     )
 
 
