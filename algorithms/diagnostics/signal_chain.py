@@ -325,14 +325,7 @@ class SignalChain:
 class Look:
     """The measurement of one update: it is made before the update, told of each step, and asked for its metrics.
 
-    Args:
-        chain: what is measured against.
-        learner: of the run; it is read.
-        batch: one rollout.
-        targets: of the update.
-        temperature: at which the rollout was to be sampled.
-        rate: step size by the run's schedule.
-        generator: of what is drawn, on the batch's device.
+    `SignalChain.look` makes it.
     """
 
     def __init__(

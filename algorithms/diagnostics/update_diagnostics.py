@@ -209,21 +209,6 @@ class ProbeRecord:
             self._say(f"WARNING: {path} could not be written ({error.strerror or error})")
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class _Before:
-    """What is remembered from before an update.
-
-    Attributes:
-        fixed: the policy on the probe's positions.
-        trained: the policy on states of the batch.
-        controls: the clip bounds in force.
-    """
-
-    fixed: EntropyPrediction
-    trained: EntropyPrediction
-    controls: Controls
-
-
 class UpdateDiagnostics:
     """Measures one update: `before` it, then `after` it.
 
@@ -243,7 +228,7 @@ class UpdateDiagnostics:
     def __init__(self, probe: PolicyProbe, size: int = 24) -> None:
         self._probe = probe
         self._size = size
-        self._before: _Before | None = None
+        self._before: tuple[EntropyPrediction, EntropyPrediction, Controls] | None = None
         self.logprobs: Floats | None = None
 
     def before(
@@ -274,10 +259,10 @@ class UpdateDiagnostics:
         pull = _batch_pull(minibatch, needs)
         trained = ProbeStates(flat.obs, flat.legal_ids, pull, everywhere, flat.move_facts)
         twin = float64_copy(learner.policy)
-        self._before = _Before(
-            fixed=EntropyPrediction(twin, self._probe.states, self._probe.temperature),
-            trained=EntropyPrediction(twin, trained, batch.temperature),
-            controls=learner.controls,
+        self._before = (
+            EntropyPrediction(twin, self._probe.states, self._probe.temperature),
+            EntropyPrediction(twin, trained, batch.temperature),
+            learner.controls,
         )
         shares = gradient_shares(learner, minibatch)
         return shares | self._probe.optimum(algorithm, learner.regularizer, reference)
@@ -291,14 +276,14 @@ class UpdateDiagnostics:
         """
         assert self._before is not None  # `before` comes first
         twin = float64_copy(policy)
-        seen, self._before = self._before, None
-        fixed, logprobs = seen.fixed.after(twin, learning_rate)
-        trained, _ = seen.trained.after(twin, learning_rate)
+        (on_fixed, on_trained, controls), self._before = self._before, None
+        fixed, logprobs = on_fixed.after(twin, learning_rate)
+        trained, _ = on_trained.after(twin, learning_rate)
         self.logprobs = logprobs.cpu().numpy()
         return (
             {f"entropy/{name}": value for name, value in fixed.items()}
             | {f"entropy/batch_{name}": value for name, value in trained.items()}
-            | self._probe.metrics(seen.fixed.before, logprobs, seen.controls)
+            | self._probe.metrics(on_fixed.before, logprobs, controls)
         )
 
 

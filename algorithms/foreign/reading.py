@@ -89,13 +89,13 @@ class Log:
         """The values alone."""
         return self.points(name)[1]
 
-    def begin(self, name: str, share: float = 0.0) -> float:
-        """Mean of the first `share` of the values, of three at least; NaN where there is none."""
-        return _mean(self.values(name)[: max(3, round(share * len(self.values(name))))])
+    def begin(self, name: str) -> float:
+        """Mean of the first three values; NaN where there is none."""
+        return _mean(self.values(name)[:3])
 
-    def end(self, name: str, share: float = 0.1) -> float:
-        """Mean of the last `share` of the values, of three at least; NaN where there is none."""
-        return _mean(self.values(name)[-max(3, round(share * len(self.values(name)))) :])
+    def end(self, name: str) -> float:
+        """Mean of the last tenth of the values, of three at least; NaN where there is none."""
+        return _mean(self.values(name)[-max(3, round(0.1 * len(self.values(name)))) :])
 
     @functools.cached_property
     def num_updates(self) -> int:
