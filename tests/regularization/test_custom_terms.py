@@ -27,6 +27,7 @@ from algorithms.testing.cases import random_case
 from algorithms.training.trainer import train
 from chess_env.custom_objects import CustomObjectError
 from chess_env.testing import ContractError
+from tests.regularization.penalty import penalty_of
 from tests.training.runs import Watcher, assert_same, final_state, tiny
 
 TSALLIS = '''
@@ -72,8 +73,10 @@ def test_it_enters_the_loss_with_its_sign_and_is_logged_raw_and_weighted() -> No
     case = random_case(GRPO(), dtype=torch.float64)
     config = RegularizerConfig(ent_coef=0.2, terms=("my_terms:tsallis,coef=0.3",))
     dist, advantages = case.dist(case.logits), case.advantages()
-    both = Regularizer(config, 1.3, custom_terms(config)).loss(dist, case.flat, advantages)
-    alone = Regularizer(RegularizerConfig(ent_coef=0.2), 1.3).loss(dist, case.flat, advantages)
+    both = penalty_of(Regularizer(config, 1.3, custom_terms(config)), dist, case.flat, advantages)
+    alone = penalty_of(
+        Regularizer(RegularizerConfig(ent_coef=0.2), 1.3), dist, case.flat, advantages
+    )
     bonus = 1 - dist.probs.square().sum(-1)
     torch.testing.assert_close(both[0], alone[0] - 0.3 * bonus)
     torch.testing.assert_close(both[1]["reg/tsallis"], bonus)

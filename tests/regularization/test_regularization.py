@@ -169,7 +169,7 @@ def test_nothing_is_weighted_without_coefficients_but_raw_parts_are_logged() -> 
     loss, parts = penalty_of(regularizer(), policy(logits, batch), batch, advantages)
     assert (loss == 0).all()
     assert not loss.requires_grad
-    assert regularizer().terms(policy(logits, batch), batch, advantages) == {}
+    assert regularizer().penalties(policy(logits, batch), batch, advantages)[0] == {}
     assert parts["reg/entropy"][0] > 0
     assert parts["reg/kl_old"][0] > 0
     assert (parts["reg/kl_ref_weighted"] == 0).all()

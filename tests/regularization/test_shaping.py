@@ -75,7 +75,7 @@ def test_a_kl_in_the_reward_is_not_in_the_loss_but_its_exact_value_is_logged() -
     torch.testing.assert_close(parts["reg/kl_old"], dist.kl(flat.old_legal_logprobs))
     assert (parts["reg/kl_ref_weighted"] == 0).all()
     assert (parts["reg/kl_old_weighted"] == 0).all()
-    assert reg.terms(dist, flat, advantages) == {}
+    assert reg.penalties(dist, flat, advantages)[0] == {}
 
 
 def test_a_coefficient_that_a_controller_moved_holds_in_the_reward() -> None:
