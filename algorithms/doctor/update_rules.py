@@ -341,6 +341,9 @@ HARMFUL_DRIFT = 0.035
 LITTLE_RETURN, ENOUGH_RETURN = 0.6, 0.65
 """Regret that fell by this part of what entropy fell by, as shares of their starts: less did harm, more did not."""
 
+SETTLED_UPDATES = 16
+"""Updates with fewer than which it cannot be told what entropy buys: the bounds above stand on runs of 40."""
+
 SPENT_UP = 0.2
 """Share of its entropy that a policy has kept when nearly all is gone."""
 
@@ -419,6 +422,8 @@ def weak_entropy_high_lr(record: MetricRows, outcome: RunOutcome) -> Verdict:
     bought = -outcome.change / (1 - kept) if kept < 1 else math.nan
     if not (drift > HARMFUL_DRIFT and bonus < WEAK_BONUS and kept < 0.6):
         return RuledOut(said)
+    if record.updates < SETTLED_UPDATES and outcome.entropy != LOST:
+        return Untold((), f"{said}, in {record.updates} updates: too few to tell what it buys")
     paid = outcome.entropy != LOST and not bought < LITTLE_RETURN
     if paid and kept > SPENT_UP:
         return RuledOut(f"{said}, and regret falls by {bought:.0%} of that share: it is well spent")

@@ -225,3 +225,11 @@ def test_entropy_that_is_nearly_spent_did_harm_by_what_it_bought(
         assert "some runs like this lost" in untold("weak_entropy_high_lr", rows).because
     else:
         assert named("weak_entropy_high_lr", rows).size == pytest.approx(size)
+
+
+def test_what_entropy_buys_cannot_be_told_of_a_run_that_has_just_begun() -> None:
+    large = {"policy/approx_kl": 0.105, "grad_share/entropy": 0.01, "reg/ent_coef": 0.01}
+    fast = {"entropy": (2.8, 0.7), "regret_cp": (300.0, 170.0)}
+    assert named("weak_entropy_high_lr", record(16, **large, **fast)).size >= 1  # type: ignore[arg-type]
+    early = untold("weak_entropy_high_lr", record(12, **large, **fast))  # type: ignore[arg-type]
+    assert "in 12 updates: too few" in early.because
