@@ -16,9 +16,12 @@ from algorithms.doctor.findings import (
     RuledOut,
     Untold,
     Verdict,
-    WithFindings,
+    causes_of,
     does_harm,
+    gaps_of,
+    reasons_of,
     unless_hidden,
+    with_verdict,
 )
 from algorithms.doctor.metric_rows import (
     LEARNING,
@@ -63,7 +66,7 @@ AS_USUAL, LEARNS, SLOW, UNMEASURED, COLLAPSE, IMPAIRED, UNEXPLAINED, CANNOT_TELL
 
 
 @dataclasses.dataclass(frozen=True)
-class Diagnosis(WithFindings):
+class Diagnosis:
     """The doctor's diagnosis of a record.
 
     Attributes:
@@ -92,6 +95,21 @@ class Diagnosis(WithFindings):
     tried: Tried | None = None
 
     @property
+    def causes(self) -> tuple[Finding, ...]:
+        """The causes that are named: the harmful ones first, then by rank."""
+        return causes_of(self.findings)
+
+    @property
+    def ruled_out(self) -> tuple[Finding, ...]:
+        """The causes that are ruled out."""
+        return with_verdict(self.findings, RuledOut)
+
+    @property
+    def untold(self) -> tuple[Finding, ...]:
+        """The causes of which the record does not tell."""
+        return with_verdict(self.findings, Untold)
+
+    @property
     def exit_code(self) -> int:
         """0 nothing found, 1 a cause or stage named or not learning, 3 nothing named and something untold."""
         if self.verdict in (AS_USUAL, LEARNS):
@@ -106,9 +124,9 @@ class Diagnosis(WithFindings):
             "pace": None if self.pace is None else self.pace.to_dict(),
             "stages": self.chain.to_dict(),
             "causes": [_cause(finding) for finding in self.causes],
-            "ruled_out": self._reasons(),
+            "ruled_out": reasons_of(self.findings),
             "tried": None if self.tried is None else self.tried._asdict(),
-            "cannot_tell": self._gaps(),
+            "cannot_tell": gaps_of(self.findings),
             "notes": list(self.notes),
         }
 
@@ -286,9 +304,11 @@ def _by_stage(rule: CauseRule, verdict: Verdict, chain: SignalChain) -> Verdict:
     """What is left of a rule's verdict beside what the stages say."""
     if not isinstance(verdict, Named):
         return verdict
-    if rule.stage in [
-        loss.stage.name for loss in chain.losses
-    ]:  # what is there does harm, whatever its size
+    lost = {loss.stage.name: loss for loss in chain.losses}
+    before = [lost[stage] for stage in rule.follows if stage in lost]
+    if before and does_harm(verdict):
+        return Untold((), f"{before[0]}, which shows as much: cure that first, and look again")
+    if rule.stage in lost:  # what is there does harm, whatever its size
         return dataclasses.replace(verdict, size=max(1.0, verdict.size))
     if rule.stage == "ratio" and chain.keeps("ratio") and verdict.size >= 1:
         return dataclasses.replace(verdict, size=PRESENT)

@@ -93,6 +93,7 @@ class CauseRule:
         look: the test, of records that have one of `needs`.
         stage: of the signal chain that loses the signal by it; "" where none shows it.
         hidden_by: causes that, where they do harm, show what this one shows.
+        follows: stages that, where they lose the signal, make this one's measurements what they are.
     """
 
     name: str
@@ -101,6 +102,7 @@ class CauseRule:
     look: Callable[[MetricRows, RunOutcome], Verdict]
     stage: str = ""
     hidden_by: tuple[str, ...] = ()
+    follows: tuple[str, ...] = ()
 
     def metrics(self, record: MetricRows) -> tuple[str, ...]:
         """The first of the alternatives of `needs` that the record has; () where it has none."""
@@ -138,53 +140,38 @@ class Finding:
         return does_harm(self.verdict)
 
 
-class WithFindings:
-    """A diagnosis, by its findings.
+def causes_of(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """The causes that are named: the harmful ones first, then by rank."""
+    named = with_verdict(findings, Named)
+    return tuple(sorted(named, key=lambda each: not each.is_harmful))
 
-    Attributes:
-        findings: one for each cause, in the order of their rank.
-    """
 
-    findings: tuple[Finding, ...]
+def with_verdict(findings: Iterable[Finding], kind: type[Verdict]) -> tuple[Finding, ...]:
+    """The findings with a verdict of this kind."""
+    return tuple(each for each in findings if isinstance(each.verdict, kind))
 
-    @property
-    def causes(self) -> tuple[Finding, ...]:
-        """The causes that are named: the harmful ones first, then by rank."""
-        return tuple(sorted(self._with(Named), key=lambda each: not each.is_harmful))
 
-    @property
-    def ruled_out(self) -> tuple[Finding, ...]:
-        """The causes that are ruled out."""
-        return self._with(RuledOut)
+def reasons_of(findings: Iterable[Finding]) -> list[dict[str, Any]]:
+    """JSON values of the causes that are ruled out."""
+    return [
+        {"name": each.name, "because": each.verdict.because}
+        for each in findings
+        if isinstance(each.verdict, RuledOut)
+    ]
 
-    @property
-    def untold(self) -> tuple[Finding, ...]:
-        """The causes of which the record does not tell."""
-        return self._with(Untold)
 
-    def _with(self, kind: type[Verdict]) -> tuple[Finding, ...]:
-        return tuple(each for each in self.findings if isinstance(each.verdict, kind))
-
-    def _reasons(self) -> list[dict[str, Any]]:
-        """JSON values of the causes that are ruled out."""
-        return [
-            {"name": each.name, "because": each.verdict.because}
-            for each in self.findings
-            if isinstance(each.verdict, RuledOut)
-        ]
-
-    def _gaps(self) -> list[dict[str, Any]]:
-        """JSON values of the causes of which the record does not tell."""
-        return [
-            {
-                "name": each.name,
-                "missing": list(each.verdict.missing),
-                "because": each.verdict.because,
-                "logged_by": each.logged_by,
-            }
-            for each in self.findings
-            if isinstance(each.verdict, Untold)
-        ]
+def gaps_of(findings: Iterable[Finding]) -> list[dict[str, Any]]:
+    """JSON values of the causes of which the record does not tell."""
+    return [
+        {
+            "name": each.name,
+            "missing": list(each.verdict.missing),
+            "because": each.verdict.because,
+            "logged_by": each.logged_by,
+        }
+        for each in findings
+        if isinstance(each.verdict, Untold)
+    ]
 
 
 def rerun(*changes: str, algorithm: str = "") -> str:

@@ -46,6 +46,9 @@ from algorithms.doctor.signal_chain import (
     unplayed,
 )
 
+LOST_BEFORE = ("ratio", "draw", "reward", "credit")
+"""Stages before the loss: where one of them loses the signal, a bonus wins and the clip takes more than it did."""
+
 LARGEST_ENTROPY = math.log(218)
 """No chess position has more than 218 legal moves: 5.385 nats."""
 
@@ -204,10 +207,6 @@ def loss_budget(record: MetricRows, outcome: RunOutcome) -> Verdict:
         return RuledOut(
             f"no term of the regulariser has more than {SOME_PULL:.0%} beside the policy's"
         )
-    if lost is not None and lost is not chain.losses[0]:  # there a bonus wins
-        return Untold(
-            (), f"{chain.losses[0]}, which shows as much: cure that first, and look again"
-        )
     if lost is not None:
         said = f"the whole loss keeps {lost.kept:.2f} of the policy loss's direction"
         signs = [Sign(OBJECTIVE_KEPT / max(lost.kept, 0.05), said, "0.55 to 1 of it"), *signs]
@@ -315,6 +314,7 @@ REGULARISER_RULES = (
         "--signal-chain",
         loss_budget,
         stage="objective",
+        follows=LOST_BEFORE,
         hidden_by=("clip_asymmetry",),
     ),
     CauseRule(
@@ -453,6 +453,7 @@ STEP_RULES = (
         "every run of an algorithm with a ratio",
         clip_asymmetry,
         stage="objective",
+        follows=LOST_BEFORE,
         hidden_by=("temperature_mismatch", "forward_mismatch", "stale_behaviour"),
     ),
     CauseRule(
@@ -460,6 +461,7 @@ STEP_RULES = (
         (("train/passes", "ratio/ess", "ratio/ess_first_minibatch"),),
         "every run of an algorithm with a ratio",
         update_epochs,
+        follows=LOST_BEFORE,
         hidden_by=("sampled_entropy_bonus",),
     ),
     CauseRule(
@@ -467,6 +469,7 @@ STEP_RULES = (
         (("train/passes", "policy/approx_kl", "policy/approx_kl_first_minibatch", "eval/entropy"),),
         "every run of an algorithm with a ratio; entropy by the evaluations",
         weak_entropy_high_lr,
+        follows=LOST_BEFORE,
         hidden_by=("sampled_entropy_bonus", "stale_behaviour"),
     ),
 )

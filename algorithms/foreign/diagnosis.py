@@ -9,11 +9,15 @@ from typing import Any
 from algorithms.doctor.findings import (
     Finding,
     Named,
+    RuledOut,
     Untold,
     Verdict,
-    WithFindings,
+    causes_of,
     does_harm,
+    gaps_of,
+    reasons_of,
     unless_hidden,
+    with_verdict,
 )
 from algorithms.doctor.metric_rows import LEARNING, LOST, UNKNOWN
 from algorithms.foreign.outcome import FEWEST, ForeignOutcome, outcome_of
@@ -30,7 +34,7 @@ AS_EXPECTED, CANNOT_TELL, COLLAPSE, IMPAIRED, UNEXPLAINED = (
 
 
 @dataclasses.dataclass(frozen=True)
-class ForeignDiagnosis(WithFindings):
+class ForeignDiagnosis:
     """The diagnosis of a log.
 
     Attributes:
@@ -49,6 +53,21 @@ class ForeignDiagnosis(WithFindings):
     outcome: ForeignOutcome
     findings: tuple[Finding, ...]
     notes: tuple[str, ...]
+
+    @property
+    def causes(self) -> tuple[Finding, ...]:
+        """The causes that are named: the harmful ones first, then by rank."""
+        return causes_of(self.findings)
+
+    @property
+    def ruled_out(self) -> tuple[Finding, ...]:
+        """The causes that are ruled out."""
+        return with_verdict(self.findings, RuledOut)
+
+    @property
+    def untold(self) -> tuple[Finding, ...]:
+        """The causes of which the record does not tell."""
+        return with_verdict(self.findings, Untold)
 
     @property
     def exit_code(self) -> int:
@@ -76,8 +95,8 @@ class ForeignDiagnosis(WithFindings):
                 "entropy_nats": _ends(outcome.nats.before, outcome.nats.after),
             },
             "causes": [_cause(each) for each in self.causes],
-            "ruled_out": self._reasons(),
-            "cannot_tell": self._gaps(),
+            "ruled_out": reasons_of(self.findings),
+            "cannot_tell": gaps_of(self.findings),
             "notes": list(self.notes),
         }
 

@@ -154,7 +154,7 @@ def needs() -> str:
     rows = []
     for rule in RULES:
         metrics = " or ".join(", ".join(f"`{name}`" for name in names) for names in rule.needs)
-        hidden = ", ".join(f"`{name}`" for name in rule.hidden_by) or "none"
+        hidden = ", ".join(f"`{name}`" for name in (*rule.hidden_by, *rule.follows)) or "none"
         rows.append((f"`{rule.name}`", metrics, rule.logged_by, hidden))
     return table(["cause", "needs", "logged by", "hidden by"], rows)
 

@@ -267,7 +267,7 @@ def test_a_run_that_sampled_on_another_kind_of_device_is_refused(session_of: Ses
 def rolled(session: Session, groups: int) -> RolloutBatch:
     """A further rollout in which so many groups are wanted."""
     (part,) = session.worker.parts
-    return part.roll_groups(session.worker._sampler(0)(part.sampling), groups)
+    return part.roll_groups(session.worker._sampler(part.sampling, 0), groups)
 
 
 def test_further_rollouts_are_no_longer_than_the_groups_that_are_wanted(
