@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from algorithms.core.batch import RolloutBatch
-from algorithms.core.checks import require_choice, require_shares
+from algorithms.core.checks import require_choice
 
 AdvantageScale = Literal["group", "batch", "none"]
 ExactScale = Literal["group", "none"]
@@ -149,13 +149,7 @@ def gae(
             makes all the moves (its opponent's are part of the environment), -gamma where two players
             move in turn (self-play).
         gae_lambda: in [0, 1]; 0 trusts the values, 1 the rewards.
-
-    Raises:
-        ValueError: discount or gae_lambda is out of range.
     """
-    require_shares(gae_lambda=gae_lambda)
-    if not -1 <= discount <= 1:
-        raise ValueError(f"discount is {discount}: set it to gamma or -gamma, in [-1.0, 1.0]")
     delta = rewards.double() + discount * next_values.double() - values.double()
     delta = torch.where(alive, delta, 0.0)
     advantages = torch.zeros_like(delta)
@@ -294,9 +288,8 @@ def return_to_go(batch: RolloutBatch, gamma: float) -> Tensor:
     would have followed a ply limit.
 
     Raises:
-        ValueError: the batch has the form `positions`, or gamma is not in [0, 1].
+        ValueError: the batch has the form `positions`.
     """
-    require_shares(gamma=gamma)
     living = alive(batch)
     rewards = torch.where(living, batch.rewards, 0.0).double()
     returns = torch.zeros_like(rewards)

@@ -267,7 +267,6 @@ def blank_batch(
     samples: int = 1,
     num_legal: int = 2,
     temperature: float = 1.0,
-    num_planes: int = 1,
 ) -> RolloutBatch:
     """A blank batch: empty planes, a uniform policy, rewards of 0, every sample valid.
 
@@ -279,14 +278,13 @@ def blank_batch(
         samples: of each state in `positions` form; the samples go round the legal moves.
         num_legal: legal moves of every state.
         temperature: of the softmax.
-        num_planes: channels of the planes.
     """
     members = (*states, samples) if form == "positions" else states
     slots = torch.arange(members[-1] if form == "positions" else 1).expand(members) % num_legal
     plies = torch.arange(states[-1])
     return RolloutBatch(
         form=form,
-        obs=torch.zeros(*states, num_planes, 8, 8, dtype=torch.uint8),
+        obs=torch.zeros(*states, 1, 8, 8, dtype=torch.uint8),
         legal_ids=torch.arange(num_legal, dtype=torch.int16).expand(*states, num_legal),
         slots=slots,
         actions=slots,

@@ -261,9 +261,3 @@ def require_between(name: str, value: float, low: float, high: float) -> None:
     if not (low <= value <= high and math.isfinite(value)):
         inside = f"in [{low}, {high}]" if math.isfinite(high) else f"to a finite number >= {low}"
         raise ValueError(f"{name} is {shown(value)}: set it {inside}")
-
-
-def require_shares(**values: float) -> None:
-    """Raises ValueError unless every value, given by its field's name, is in [0, 1]."""
-    for name, value in values.items():
-        require_between(name, value, 0.0, 1.0)

@@ -300,7 +300,7 @@ def _reward_metrics(row: _Row, batch: RolloutBatch, weights: Tensor) -> None:
     count = valid.sum()
     row.mean("rollout/reward_mean", rewards, weights)
     row.put("rollout/reward_best", rewards.masked_fill(~valid, -math.inf).max(), count)
-    median, p90 = _quantiles(rewards[valid], weights[valid], (5, 9))
+    median, p90 = _median_and_p90(rewards[valid], weights[valid])
     row.put("rollout/reward_median", median, count)
     row.put("rollout/reward_p90", p90, count)
     row.mean("rollout/terminated_fraction", batch.terminated.double(), weights)
@@ -313,13 +313,13 @@ def _reward_metrics(row: _Row, batch: RolloutBatch, weights: Tensor) -> None:
         row.mean("rollout/step_cp_abs_mean", step.abs(), weights)
 
 
-def _quantiles(values: Tensor, weights: Tensor, tenths: tuple[int, ...]) -> list[Tensor]:
-    """The smallest values at or below which so many tenths of the weight lie; NaN without values."""
+def _median_and_p90(values: Tensor, weights: Tensor) -> list[Tensor]:
+    """The smallest values at or below which 5 and 9 tenths of the weight lie; NaN without values."""
     if values.numel() == 0:
-        return [torch.full((), math.nan, dtype=values.dtype, device=values.device)] * len(tenths)
+        return [torch.full((), math.nan, dtype=values.dtype, device=values.device)] * 2
     ordered, order = values.sort()
     cumulative = weights[order].cumsum(0)
-    reached = [10 * cumulative >= share * cumulative[-1] for share in tenths]
+    reached = [10 * cumulative >= share * cumulative[-1] for share in (5, 9)]
     return [ordered[there.to(torch.uint8).argmax()] for there in reached]
 
 

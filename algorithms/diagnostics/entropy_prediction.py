@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -170,32 +170,24 @@ def sampled_pull(slots: Tensor, credit: Tensor) -> Callable[[Tensor], Tensor]:
     return pull
 
 
-class ScoredMoves(Protocol):
-    """Positions with a score for every legal move, as the probe set and a slice of the held-out table are."""
-
-    @property
-    def legal_ids(self) -> NDArray[np.int16]:
-        """int16 `[M, L]`, padded with -1."""
-
-    @property
-    def child_score_cp(self) -> NDArray[Any]:
-        """`[M, L]` score of every child from the mover's view, centipawns."""
-
-
 def exact_rewards(
-    positions: ScoredMoves, reward: str | None, before_cp: NDArray[np.int64] | None = None
+    legal_ids: NDArray[np.int16],
+    child_score_cp: NDArray[Any],
+    reward: str | None,
+    before_cp: NDArray[np.int64] | None = None,
 ) -> NDArray[np.float64]:
     """Reward `[M, L]` of every legal move from the scores of the children; 0 on padding.
 
     Args:
-        positions: with the scores of the children.
+        legal_ids: int16 `[M, L]`, padded with -1.
+        child_score_cp: `[M, L]` score of every child from the mover's view, centipawns.
         reward: the environment's setting.
         before_cp: int64 `[M]`, the positions' own scores; None takes 0 for them, and the rewards are then right up
             to a constant of the position, which falls out of A. Where `success` is paid, which is no difference of
             values, None takes the score of the best move.
     """
-    after_cp = -positions.child_score_cp.astype(np.int64)
-    legal = positions.legal_ids >= 0
+    after_cp = -child_score_cp.astype(np.int64)
+    legal = legal_ids >= 0
     best = np.where(legal, -after_cp, -MATE_SCORE_CP).max(axis=1, keepdims=True)
     status = np.where(after_cp == -MATE_SCORE_CP, CHECKMATE, ONGOING)
     function = make_reward(reward, has_evaluator=True)

@@ -61,18 +61,6 @@ VANISHED = 0.2
 """Spread of the moves' worth under the policy, beside the regret that is left, below which there is no direction."""
 
 
-class Moves(NamedTuple):
-    """The legal moves of positions and what the positions after them are worth, as `exact_rewards` takes them.
-
-    Attributes:
-        legal_ids: int16 `[M, L]`, padded with -1.
-        child_score_cp: int64 `[M, L]` score of every child from the mover's view, centipawns.
-    """
-
-    legal_ids: NDArray[np.int16]
-    child_score_cp: NDArray[np.int64]
-
-
 class Audit:
     """Scores every legal move apart from the run's reward path.
 
@@ -120,9 +108,8 @@ class Audit:
         child_cp[legal] = -scores[: len(children)]
         # What ended a game and is no mate was a draw, which the position alone may not show (repetition, 50 moves).
         child_cp[ended & (child_cp < MATE_SCORE_CP)] = 0
-        moves, before_cp = Moves(legal_ids, child_cp), scores[len(children) :]
         worth, paid = (
-            torch.from_numpy(exact_rewards(moves, reward, before_cp))
+            torch.from_numpy(exact_rewards(legal_ids, child_cp, reward, scores[len(children) :]))
             for reward in (self.worth, self._reward)
         )
         return worth, paid

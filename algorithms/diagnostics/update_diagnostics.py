@@ -77,7 +77,7 @@ class PolicyProbe:
     ) -> None:
         self.probes = load_probe_set()
         self.temperature = temperature
-        self._rewards = exact_rewards(self.probes, reward)
+        self._rewards = exact_rewards(self.probes.legal_ids, self.probes.child_score_cp, reward)
         self.states = probe_states(self.probes, self._rewards, device, move_facts=move_facts)
         self._legal = self.probes.legal_ids >= 0
         self._free = self.probes.num_legal >= 2

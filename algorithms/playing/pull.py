@@ -68,7 +68,7 @@ class Pull:
             ref_logprobs = seen_by(self.reference, position, self.temperature).dist.logprobs.numpy()
         logprobs = optimum_logprobs(
             ref_logprobs,
-            exact_rewards(scored, self.reward),
+            exact_rewards(scored.legal_ids, scored.child_score_cp, self.reward),
             legal,
             kl_ref_coef=self.kl_ref_coef,
             ent_coef=self.ent_coef,

@@ -407,7 +407,7 @@ def moves_of(positions: HeldoutSlice, policy: PolicyNet, worth: str) -> HeldoutM
 
     read = positions.facts_for(policy)
     facts = None if read is None else there(read)
-    rewards = there(exact_rewards(positions, worth))
+    rewards = there(exact_rewards(positions.legal_ids, positions.child_score_cp, worth))
     return HeldoutMoves(there(positions.obs), there(positions.legal_ids), facts, rewards)
 
 

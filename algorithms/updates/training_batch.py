@@ -129,16 +129,10 @@ def make_training_batch(
     Raises:
         ValueError: the batch has no valid sample.
     """
-    flat = batch.flat()
+    flat, needs = batch.flat(), algorithm.needs()
     if targets.returns is not None:
         flat = dataclasses.replace(flat, returns=batch.flatten(targets.returns))
-    needs = algorithm.needs()
-    training = TrainingBatch(
-        flat,
-        batch.flatten(targets.advantages),
-        batch.flatten(targets.weights),
-        whole_games=needs.whole_games,
-    )
+    advantages, weights = batch.flatten(targets.advantages), batch.flatten(targets.weights)
     used = flat.valid.any(-1).nonzero().squeeze(-1)
     if used.numel() == 0:
         raise ValueError(
@@ -146,26 +140,20 @@ def make_training_batch(
             "first ply?)"
         )
     if used.numel() < flat.num_states:
-        flat = flat.select(used)
-        training = dataclasses.replace(
-            training,
-            flat=flat,
-            advantages=training.advantages[used],
-            weights=training.weights[used],
-        )
+        flat, advantages, weights = flat.select(used), advantages[used], weights[used]
     # Padding may hold anything; a NaN there would reach the gradient through 0 * NaN.
-    old_logprobs = flat.old_logprobs.masked_fill(~flat.valid, 0.0)
-    flat = dataclasses.replace(flat, old_logprobs=old_logprobs)
+    padding = ~flat.valid
+    flat = dataclasses.replace(flat, old_logprobs=flat.old_logprobs.masked_fill(padding, 0.0))
     if flat.returns is not None:
-        flat = dataclasses.replace(flat, returns=flat.returns.masked_fill(~flat.valid, 0.0))
+        flat = dataclasses.replace(flat, returns=flat.returns.masked_fill(padding, 0.0))
     if needs.uniforms:
         uniforms = torch.rand(flat.slots.shape, generator=generator).to(flat.obs.device)
         flat = dataclasses.replace(flat, uniforms=uniforms)
-    return dataclasses.replace(
-        training,
-        flat=flat,
-        advantages=training.advantages.masked_fill(~flat.valid, 0.0),
-        weights=training.weights.masked_fill(~flat.valid, 0.0),
+    return TrainingBatch(
+        flat,
+        advantages.masked_fill(padding, 0.0),
+        weights.masked_fill(padding, 0.0),
+        whole_games=needs.whole_games,
     )
 
 

@@ -24,7 +24,9 @@ from tests.small import CPU, make_policy
 @pytest.fixture(scope="module")
 def states() -> ProbeStates:
     probes = load_probe_set()
-    return probe_states(probes, exact_rewards(probes, "win_prob_delta"), CPU)
+    return probe_states(
+        probes, exact_rewards(probes.legal_ids, probes.child_score_cp, "win_prob_delta"), CPU
+    )
 
 
 def moved(policy: PolicyNet, size: float, seed: int = 1) -> PolicyNet:
@@ -118,9 +120,9 @@ def test_the_tabular_form_predicts_a_step_of_independent_logits() -> None:
     else:
         pytest.fail("no two positions without a common move")
     rows = [0, row]
-    whole = probe_states(probes, exact_rewards(probes, None), CPU)
+    whole = probe_states(probes, exact_rewards(probes.legal_ids, probes.child_score_cp, None), CPU)
     legal_ids = whole.legal_ids[rows]
-    rewards = torch.from_numpy(exact_rewards(probes, None)[rows])
+    rewards = torch.from_numpy(exact_rewards(probes.legal_ids, probes.child_score_cp, None)[rows])
     states = ProbeStates(whole.obs[rows], legal_ids, exact_pull(rewards), whole.counted[rows])
     temperature, errors = 1.3, []
     for eta in (1e-2, 1e-3):
@@ -161,7 +163,8 @@ def test_rewards_of_the_probe_are_those_of_the_environment() -> None:
     legal = probes.legal_ids >= 0
     phi = value(probes.child_score_cp.astype(np.int64)).astype(np.float64)
     delta, regret, outcome = (
-        exact_rewards(probes, name) for name in ("win_prob_delta", "regret", "outcome")
+        exact_rewards(probes.legal_ids, probes.child_score_cp, name)
+        for name in ("win_prob_delta", "regret", "outcome")
     )
     np.testing.assert_allclose(delta[legal], phi[legal], atol=1e-6)
     best = np.where(legal, phi, -2.0).max(1, keepdims=True)
@@ -177,10 +180,14 @@ def test_success_on_the_probe_is_counted_from_the_best_move() -> None:
     phi = value(probes.child_score_cp.astype(np.int64))
     best = np.where(legal, phi, np.float32(-2)).max(1, keepdims=True)
     expected = np.where(legal, phi - best > np.float32(-0.1), 0.0)
-    np.testing.assert_array_equal(exact_rewards(probes, "success"), expected)
+    np.testing.assert_array_equal(
+        exact_rewards(probes.legal_ids, probes.child_score_cp, "success"), expected
+    )
     assert (expected.sum(1) >= 1).all() and (expected[legal] == 0).any()
     # With a score of its own a position says itself what a move gives up.
-    lost = exact_rewards(probes, "success", np.full(len(legal), -10_000))
+    lost = exact_rewards(
+        probes.legal_ids, probes.child_score_cp, "success", np.full(len(legal), -10_000)
+    )
     np.testing.assert_array_equal(lost, legal)
 
 

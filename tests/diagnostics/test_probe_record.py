@@ -53,7 +53,10 @@ def test_a_probe_s_metrics_are_those_of_the_change_on_its_set_by_kind_and_from_t
     assert probe.start is not None
     controls = Controls(clip_low=0.02, clip_high=0.03)
     found = probe.metrics(torch.from_numpy(first), torch.from_numpy(second), controls)
-    probes, rewards = load_probe_set(), exact_rewards(load_probe_set(), "regret")
+    probes, rewards = (
+        load_probe_set(),
+        exact_rewards(load_probe_set().legal_ids, load_probe_set().child_score_cp, "regret"),
+    )
     change = change_metrics(
         probes.legal_ids >= 0, first, second, rewards, clip_low=0.02, clip_high=0.03
     )
