@@ -11,22 +11,17 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from algorithms.commands.eval_end import end, stopped, write_figures
 from algorithms.commands.eval_endings import play_endings
 from algorithms.commands.eval_players import EvalPlayers
 from algorithms.commands.eval_suites import add_suite_options, solve_suite, suite_fault
 from algorithms.commands.parser import Parser, whole
 from algorithms.commands.result_files import (
     TRUST_HELP,
-    JsonPathError,
     cannot_write,
-    holds_something,
     try_json,
     try_path,
-    write_json,
 )
-from algorithms.run_folder.stopping import exit_code, signals_raise
-from algorithms.run_folder.terminal import complain
-from chess_env.custom_objects import explained
 
 if TYPE_CHECKING:
     from algorithms.evaluation.move_quality import MoveQuality
@@ -62,7 +57,7 @@ def run(arguments: Sequence[str]) -> int:
     try:
         _check(options, games)
     except ValueError as error:
-        return _end(1, [str(error)])
+        return end(1, [str(error)])
     if options.positions:
         return _judge_positions(options)
     if options.endings:
@@ -70,28 +65,18 @@ def run(arguments: Sequence[str]) -> int:
     if options.puzzles or options.epd:
         return solve_suite(options, _temperature(options))
     found: dict[str, MatchResult] = {}
-    failed, code = "", 0
-    try:
-        with signals_raise():
-            _play(options, found)
-    except KeyboardInterrupt as stop:
-        name, code = exit_code(stop)
-        failed = f"stopped by {name}"
-    except (ValueError, RuntimeError, OSError) as error:
-        failed, code = explained(error), 1
+    failed, code = stopped(lambda: _play(options, found))
     # Written before it is printed: the reader of the output may be gone.
     drawn = _drawn_when_winning(found)
-    problems = _write_files(options, found, drawn, failed)
+    problems = write_figures(options, bool(found), lambda: _values(options, found, drawn, failed))
+    if options.pgn is not None and found:
+        try:
+            _write_pgn(options, found)
+        except OSError as error:
+            problems.append(cannot_write("--pgn", options.pgn, error))
     if found:
         _print(options, found, drawn)
-    return _end(code, [*([failed] if failed else []), *problems])
-
-
-def _end(code: int, problems: Sequence[str]) -> int:
-    """The exit code, after what went wrong was said on stderr."""
-    for problem in problems:
-        complain("chess-lab eval", problem)
-    return code or (1 if problems else 0)
+    return end(code, [failed, *problems])
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -338,30 +323,6 @@ def _joint_elo(found: dict[str, MatchResult]) -> JointElo | None:
     return joint_elo(list(labels.values()), counts) if labels else None
 
 
-def _write_files(
-    options: argparse.Namespace,
-    found: dict[str, MatchResult],
-    drawn: dict[str, DrawnWhenWinning],
-    failed: str,
-) -> list[str]:
-    """Errors in writing the files that were asked for; if one fails, the other is still written.
-
-    After an error they get the games that were played; if there are none, an earlier result stays.
-    """
-    problems = []
-    if options.json is not None and (found or not holds_something(options.json)):
-        try:
-            write_json(options.json, _values(options, found, drawn, failed))
-        except JsonPathError as error:
-            problems.append(str(error))
-    if options.pgn is not None and found:
-        try:
-            _write_pgn(options, found)
-        except OSError as error:
-            problems.append(cannot_write("--pgn", options.pgn, error))
-    return problems
-
-
 def _values(
     options: argparse.Namespace,
     found: dict[str, MatchResult],
@@ -397,22 +358,20 @@ def _judge_positions(options: argparse.Namespace) -> int:
     """Exit code of --positions; prints how good the policy's single moves are on the held-out table."""
     from algorithms.reports.noise import load_noise
 
-    values: dict[str, Any] = {"checkpoint": options.checkpoint, "seed": options.seed, "error": ""}
-    try:
-        evaluator_id, found = _measure_positions(options)
-    except (ValueError, RuntimeError, OSError) as error:
-        if not holds_something(options.json):
-            write_json(options.json, {**values, "error": explained(error), "positions": []})
-        return _end(1, [explained(error)])
-    _print_positions(options, evaluator_id, found)
-    judged = [quality.to_dict() for quality in found]
-    noise = load_noise()
-    known = noise if noise["judge_id"] == evaluator_id else None
-    write_json(
-        options.json,
-        {**values, "evaluator_id": evaluator_id, "noise": known, "positions": judged},
-    )
-    return 0
+    measured: list[tuple[str, list[MoveQuality]]] = []
+    failed, code = stopped(lambda: measured.append(_measure_positions(options)))
+    values: dict[str, Any] = {
+        "checkpoint": options.checkpoint, "seed": options.seed, "error": failed, "positions": [],
+    }  # fmt: skip
+    for evaluator_id, found in measured:
+        _print_positions(options, evaluator_id, found)
+        noise = load_noise()
+        values |= {
+            "evaluator_id": evaluator_id,
+            "noise": noise if noise["judge_id"] == evaluator_id else None,
+            "positions": [quality.to_dict() for quality in found],
+        }
+    return end(code, [failed, *write_figures(options, bool(measured), lambda: values)])
 
 
 def _measure_positions(options: argparse.Namespace) -> tuple[str, list[MoveQuality]]:

@@ -7,10 +7,7 @@ import sys
 import textwrap
 from typing import TYPE_CHECKING, Any
 
-from algorithms.commands.result_files import JsonPathError, holds_something, write_json
-from algorithms.run_folder.stopping import exit_code, signals_raise
-from algorithms.run_folder.terminal import complain
-from chess_env.custom_objects import explained
+from algorithms.commands.eval_end import end, stopped, write_figures
 
 if TYPE_CHECKING:
     from chess_env.matches.won_endings import EndingResult
@@ -22,26 +19,13 @@ Found = dict[tuple[str, str], "EndingResult"]
 def play_endings(options: argparse.Namespace, temperature: float) -> int:
     """Exit code of `chess-lab eval --endings`; prints and writes what was played, also after an error or a signal."""
     found: Found = {}
-    problems, code = [], 0
-    try:
-        with signals_raise():
-            _play(options, temperature, found)
-    except KeyboardInterrupt as stop:
-        name, code = exit_code(stop)
-        problems.append(f"stopped by {name}")
-    except (ValueError, RuntimeError, OSError) as error:
-        problems.append(explained(error))
-    failed = "".join(problems)
-    if options.json is not None and (found or not holds_something(options.json)):
-        try:
-            write_json(options.json, _values(options, temperature, found, failed))
-        except JsonPathError as error:
-            problems.append(str(error))
+    failed, code = stopped(lambda: _play(options, temperature, found))
+    problems = write_figures(
+        options, bool(found), lambda: _values(options, temperature, found, failed)
+    )
     if found:
         _print(options, temperature, found)
-    for problem in problems:
-        complain("chess-lab eval", problem)
-    return code or (1 if problems else 0)
+    return end(code, [failed, *problems])
 
 
 def _play(options: argparse.Namespace, temperature: float, found: Found) -> None:

@@ -10,12 +10,9 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from algorithms.commands.eval_end import end, stopped, write_figures
 from algorithms.commands.eval_players import EvalPlayers
 from algorithms.commands.parser import whole
-from algorithms.commands.result_files import JsonPathError, holds_something, write_json
-from algorithms.run_folder.stopping import exit_code, signals_raise
-from algorithms.run_folder.terminal import complain
-from chess_env.custom_objects import explained
 
 if TYPE_CHECKING:
     from chess_env.games.players import Player
@@ -205,37 +202,29 @@ class _Suite:
 
 def solve_suite(options: argparse.Namespace, temperature: float) -> int:
     """Exit code of --puzzles and --epd; prints and writes what was solved, also after an error or a signal."""
-    suite: _Suite | None = None
-    problems, code = [], 0
-    try:
-        with signals_raise():
-            suite = _Suite(options)
-            with closing(suite.file):
-                _solve(options, temperature, suite)
-    except KeyboardInterrupt as stop:
-        name, code = exit_code(stop)
-        problems.append(f"stopped by {name}")
-    except (ValueError, RuntimeError, OSError, ImportError) as error:
-        problems.append(explained(error))
-    found = suite is not None and suite.tally is not None and suite.tally.total > 0
-    failed = "".join(problems)
-    if options.json is not None and (found or not holds_something(options.json)):
-        values = {
+    suites: list[_Suite] = []
+
+    def solve() -> None:
+        suites.append(_Suite(options))
+        with closing(suites[0].file):
+            _solve(options, temperature, suites[0])
+
+    failed, code = stopped(solve)
+    found = any(suite.tally is not None and suite.tally.total > 0 for suite in suites)
+
+    def values() -> dict[str, Any]:
+        return {
             "checkpoint": options.checkpoint,
             "temperature": temperature,
             "seed": options.seed,
             "error": failed,
-            **(suite.to_dict() if suite is not None else {}),
+            **(suites[0].to_dict() if suites else {}),
         }
-        try:
-            write_json(options.json, values)
-        except JsonPathError as error:
-            problems.append(str(error))
-    if suite is not None and found:
-        _print(options, suite)
-    for problem in problems:
-        complain("chess-lab eval", problem)
-    return code or (1 if problems else 0)
+
+    problems = write_figures(options, found, values)
+    if found:
+        _print(options, suites[0])
+    return end(code, [failed, *problems])
 
 
 def _solve(options: argparse.Namespace, temperature: float, suite: _Suite) -> None:
