@@ -206,6 +206,8 @@ def diagnose(rows: Rows, others: Sequence[Curve] = (), beside: str = "its twin")
         own = {rule.name for rule in RULES if rule.stage == chain.losses[0].stage.name}
         findings = tuple(sorted(findings, key=lambda each: each.name not in own))
     kept_up = pace(record, others, beside)
+    if kept_up is not None and not kept_up.is_slow:
+        findings = tuple(_beside_pace(each, kept_up) for each in findings)
     verdict = _verdict(record, outcome, findings, chain, kept_up)
     return Diagnosis(verdict, outcome, findings, tuple(notes), chain, kept_up)
 
@@ -313,6 +315,14 @@ def _by_stage(rule: CauseRule, verdict: Verdict, chain: SignalChain) -> Verdict:
     if rule.stage == "ratio" and chain.keeps("ratio") and verdict.size >= 1:
         return dataclasses.replace(verdict, size=PRESENT)
     return verdict
+
+
+def _beside_pace(finding: Finding, kept_up: Pace) -> Finding:
+    """The finding of a run that keeps up."""
+    verdict = finding.verdict
+    if not (isinstance(verdict, Untold) and verdict.told_by_pace):
+        return finding
+    return dataclasses.replace(finding, verdict=RuledOut(f"{verdict.because}; {kept_up}"))
 
 
 def _measured_at_start(record: MetricRows, outcome: RunOutcome) -> list[Finding]:

@@ -47,10 +47,14 @@ class RuledOut:
 
 @dataclasses.dataclass(frozen=True)
 class Untold:
-    """The record is silent; `missing` are the metrics that would speak, `because` says why they are needed."""
+    """The record is silent; `missing` are the metrics that would speak, `because` says why they are needed.
+
+    Where it is `told_by_pace`, a run that keeps up with its twin or with such runs has no harm of it.
+    """
 
     missing: tuple[str, ...]
     because: str = ""
+    told_by_pace: bool = False
 
 
 Verdict = Named | RuledOut | Untold

@@ -423,7 +423,8 @@ def weak_entropy_high_lr(record: MetricRows, outcome: RunOutcome) -> Verdict:
     if not (drift > HARMFUL_DRIFT and bonus < WEAK_BONUS and kept < 0.6):
         return RuledOut(said)
     if record.updates < SETTLED_UPDATES and outcome.entropy != LOST:
-        return Untold((), f"{said}, in {record.updates} updates: too few to tell what it buys")
+        few = f"{said}, in {record.updates} updates: too few to tell what it buys"
+        return Untold((), few, told_by_pace=True)
     paid = outcome.entropy != LOST and not bought < LITTLE_RETURN
     if paid and kept > SPENT_UP:
         return RuledOut(f"{said}, and regret falls by {bought:.0%} of that share: it is well spent")
@@ -431,6 +432,7 @@ def weak_entropy_high_lr(record: MetricRows, outcome: RunOutcome) -> Verdict:
         return Untold(
             (),
             f"{said}, and regret falls by {bought:.0%} of that share: some runs like this lost by it, and some did not",
+            told_by_pace=True,
         )
     return Named(
         PRESENT if paid else drift / HARMFUL_DRIFT,

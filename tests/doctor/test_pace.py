@@ -15,7 +15,7 @@ from algorithms.commands.diagnose import written
 from algorithms.config import files as config_file
 from algorithms.config.run import EnvConfig, TrainConfig
 from algorithms.doctor import diagnose, diagnose_run, pace
-from algorithms.doctor.diagnosis import AS_USUAL, LEARNS, SLOW
+from algorithms.doctor.diagnosis import AS_USUAL, CANNOT_TELL, LEARNS, SLOW
 from tests.doctor.rows import record, without_chain, write
 from tests.doctor.signatures import SIGNATURES
 
@@ -53,6 +53,25 @@ def test_a_run_without_a_twin_is_not_said_to_learn_as_such_runs_do() -> None:
     assert diagnose(record()).verdict == LEARNS
     blind = without_chain(record(regret_cp=(300.0, 120.0)))
     assert diagnose(blind, TWIN).verdict not in (AS_USUAL, LEARNS)
+
+
+def test_a_run_that_keeps_up_has_not_lost_by_spending_its_entropy_fast() -> None:
+    large: dict[str, Any] = {
+        "policy/approx_kl": 0.105,
+        "grad_share/entropy": 0.01,
+        "reg/ent_coef": 0.01,
+    }
+    rows = record(12, regret_cp=(300.0, 170.0), entropy=(2.8, 0.7), **large)
+    cause = "weak_entropy_high_lr"
+
+    def told(end: float | None) -> tuple[str, bool]:
+        others = [] if end is None else [pace.curve_of(record(12, regret_cp=(300.0, end)))]
+        found = diagnose(rows, others)
+        return found.verdict, cause in [each.name for each in found.untold]
+
+    assert told(None) == (CANNOT_TELL, True)
+    assert told(120.0) == (CANNOT_TELL, True)
+    assert told(160.0) == (AS_USUAL, False)
 
 
 def test_others_that_scatter_allow_as_much() -> None:
