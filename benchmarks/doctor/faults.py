@@ -399,3 +399,24 @@ CREDITS: dict[str, Kind] = (
     | {name: OPEN[name] for name in ("aneg", "ashuf", "anoise3")}
 )
 """Wrong advantages alone."""
+
+BETWEEN: dict[str, Kind] = {
+    SOUND: Kind(""),
+    "temp.8": Kind("ratio", {}, faults.learner_temperature(0.8), "temperature_mismatch"),
+    "noise.6": Kind("ratio", {}, faults.sampler_keeps_noise(0.6), "forward_mismatch"),
+    "stale6": Kind("ratio", {"rollout.sync_interval_updates": 6}, None, "stale_behaviour"),
+    "shuffle.8@8": Kind("reward", {}, on_rewards(shuffled(0.8), 8)),
+    "negate5": Kind("reward", {}, on_rewards(lambda rewards, *_: -rewards, 5)),
+    "zero80": Kind("reward", {}, on_rewards(flat_groups(0.8)), "no_signal"),
+    "anoise2.5": Kind("credit", {}, on_advantages(noisy(2.5))),
+    "bonus_of_.6": Kind(
+        "objective",
+        {"regularizer.ent_coef": 0.6, "regularizer.ent_coef_final": None},
+        None,
+        "loss_budget",
+    ),
+    "frozen7": Kind("step", {}, frozen_from(7)),
+    "lost.75": Kind("step", {}, on_gradients(lambda gradient, _: torch.zeros_like(gradient), 0.75)),
+    "lrx30@12": Kind("step", {}, rate_times(30.0, 12)),
+}
+"""Kinds of every stage at sizes between the others, for algorithms that no other part has faults of."""

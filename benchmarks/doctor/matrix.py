@@ -30,6 +30,7 @@ from algorithms.doctor.signal_chain import STAGES
 from algorithms.networks.settings import NetworkConfig
 from algorithms.run_folder.console import Display
 from benchmarks.doctor.faults import (
+    BETWEEN,
     BONUSES,
     CREDITS,
     OPEN,
@@ -43,7 +44,7 @@ from benchmarks.records.report import Row, rate, save
 
 PARTS = {
     "open": OPEN, "sealed": SEALED, "sound": SOUND_OTHERWISE, "bonuses": BONUSES, "sampler_kls": SAMPLER_KLS,
-    "credits": CREDITS,
+    "credits": CREDITS, "presets": BETWEEN,
 }  # fmt: skip
 HARMFUL = 0.05
 
@@ -118,6 +119,18 @@ STARTS["credits"] = (
     Start("cold", "move_net", "dr_grpo", (201,)),
     Start("cold", "transformer", "grpo", (203,)),
     Start("warm", "move_net", "rloo", (202,)),
+)
+
+STARTS["presets"] = (
+    Start("cold", "move_net", "reinforce", (501,)),
+    Start("cold", "move_net", "ppo_one_ply", (502,)),
+    Start("cold", "move_net", "delightful_pg", (503,)),
+    Start("cold", "move_net", "dapo", (504,)),
+    Start("cold", "move_net", "exact", (505,)),
+    Start("cold", "resnet", "dr_grpo", (506,)),
+    Start("cold", "transformer", "cispo", (507,)),
+    Start("warm", "move_net", "sapo", (508,)),
+    Start("warm", "resnet", "rloo", (509,)),
 )
 
 EARLIER = (
