@@ -364,14 +364,16 @@ def _judge_positions(options: argparse.Namespace) -> int:
         "checkpoint": options.checkpoint, "seed": options.seed, "error": failed, "positions": [],
     }  # fmt: skip
     for evaluator_id, found in measured:
-        _print_positions(options, evaluator_id, found)
         noise = load_noise()
         values |= {
             "evaluator_id": evaluator_id,
             "noise": noise if noise["judge_id"] == evaluator_id else None,
             "positions": [quality.to_dict() for quality in found],
         }
-    return end(code, [failed, *write_figures(options, bool(measured), lambda: values)])
+    problems = write_figures(options, bool(measured), lambda: values)
+    for evaluator_id, found in measured:
+        _print_positions(options, evaluator_id, found)
+    return end(code, [failed, *problems])
 
 
 def _measure_positions(options: argparse.Namespace) -> tuple[str, list[MoveQuality]]:
