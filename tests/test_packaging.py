@@ -284,7 +284,9 @@ def test_without_an_extra_there_is_no_torch_and_the_doctor_reads_a_log(
     said = run_clean([str(path / "chess-lab"), "diagnose", str(log)], tmp_path).stdout
     assert said.startswith("verdict: as expected")
     assert run_clean([str(path / "python"), "-c", "import chess_env"], tmp_path).stdout == ""
-    for command in ("train grpo --smoke", "eval warm", "board"):
+    (tmp_path / "suite.epd").write_text("8/8/8/8/8/4k3/8/4K2R w K - bm O-O;")
+    measures = ("", " --positions", " --endings", " --epd suite.epd")
+    for command in ("train grpo --smoke", *(f"eval warm{each}" for each in measures), "board"):
         done = subprocess.run(
             [str(path / "chess-lab"), *command.split()],
             cwd=tmp_path,

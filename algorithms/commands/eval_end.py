@@ -13,14 +13,22 @@ from chess_env.custom_objects import explained
 
 
 def stopped(measure: Callable[[], None]) -> tuple[str, int]:
-    """(what stopped `measure`, the exit code); ("", 0) where it came to its end."""
+    """(what stopped `measure`, the exit code); ("", 0) where it came to its end.
+
+    Raises:
+        ImportError: a package is missing.
+    """
     try:
         with signals_raise():
             measure()
     except KeyboardInterrupt as stop:
         name, code = exit_code(stop)
         return f"stopped by {name}", code
-    except (ValueError, RuntimeError, OSError, ImportError) as error:
+    except ImportError as error:
+        if error.name is not None:  # the command line says which extra brings the package
+            raise
+        return explained(error), 1
+    except (ValueError, RuntimeError, OSError) as error:
         return explained(error), 1
     return "", 0
 
