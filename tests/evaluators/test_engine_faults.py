@@ -91,7 +91,7 @@ def test_a_suspended_machine_costs_no_engine(
     program = os.fork()
     if program == 0:
         try:
-            with StockfishEvaluator(path, deadline_s=1.0) as evaluator:
+            with StockfishEvaluator(path, deadline_s=2.0) as evaluator:
                 os.write(writing, f"{evaluator.engine_pids()[0]}\n".encode())
                 scores = evaluator.evaluate(positions[:40]).tolist()
                 os.write(writing, repr((scores, evaluator.counters()["engine_restarts"])).encode())
@@ -104,7 +104,7 @@ def test_a_suspended_machine_costs_no_engine(
             assert os.waitpid(program, os.WNOHANG) == (0, 0)
         for pid in everything:
             os.kill(pid, signal.SIGSTOP)
-        time.sleep(1.2)  # the deadline passes
+        time.sleep(2.2)  # the deadline passes
         for pid in everything if woken_first == "engine" else reversed(everything):
             os.kill(pid, signal.SIGCONT)
             time.sleep(0.01)
