@@ -169,7 +169,12 @@ def rates() -> str:
         return f"{row['count']} of {row['of']} ({row['low']:.1%} to {row['high']:.1%})"
 
     return table(
-        ["figure", "sealed", "nine algorithms", "that the bounds were chosen on"],
+        [
+            "figure",
+            "sealed faults",
+            "under nine algorithms",
+            "faults that the bounds were chosen on",
+        ],
         [(each[0]["figure"], *map(share, each)) for each in zip(*parts, strict=True)],
     )
 
