@@ -346,11 +346,9 @@ SIGNALS = (
         because="A start with logits eight times as large is sure of moves that are not the best: "
         "eight samples show one or two different moves, and the better ones stay unseen.",
         remedy="a higher temperature for sampling and learning alike, or all moves scored (exact)",
+        shared={"init_logit_scale": 8.0},
         settings={"rollout.temperature": 1.0},
         cured={"rollout.temperature": 4.0},
-        fault=faults.sharpened_start(8.0),
-        fault_says="both start with logits eight times as large",
-        fault_in_twin=True,
         predicates=(
             Predicate("early rollout/reward_zero_std_fraction", "above", 0.35, 0.2),
             Predicate("mean rollout/distinct_moves_mean", "below", 2.2, 1.0),

@@ -138,11 +138,8 @@ def _squashed(scale_cp: float) -> Size:
 
 def _sharp(factor: float) -> Size:
     """Both start sharper by `factor`; the twin's temperature undoes half of it, as at full size."""
-    return Size(
-        cured={"rollout.temperature": max(1.0, factor / 2)},
-        fault=faults.sharpened_start(factor),
-        fault_says=f"both start with logits {factor:g} times as large",
-    )
+    temperature = {"rollout.temperature": max(1.0, factor / 2)}
+    return Size(shared={"init_logit_scale": factor}, cured=temperature)
 
 
 _BONUS = "regularizer.ent_coef"
@@ -297,7 +294,6 @@ class Cause:
         cured: the twin's settings in their place.
         fault: a change of the run that no setting can make.
         fault_says: the same in words.
-        fault_in_twin: whether the twin has the fault too: then it is only the background.
         predicates: all must hold.
         published: figures of others.
         remedy: what to change.
@@ -318,7 +314,6 @@ class Cause:
     cured: Settings = dataclasses.field(default_factory=dict)
     fault: Fault | None = None
     fault_says: str = ""
-    fault_in_twin: bool = False
     published: tuple[Published, ...] = ()
     blocked_by_preflight: bool = False
     composite: tuple[str, ...] = ()

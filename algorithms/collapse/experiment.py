@@ -137,7 +137,7 @@ def run_cause(
         config = dataclasses.replace(config, env=env)
     if smoke:
         config = smaller(config)
-    fault = cause.fault if cause.fault_in_twin or not cured else None
+    fault = None if cured else cause.fault
     result = train(config, make_session=session_with(fault), watch=Watch())
     rows = read_run(result.run_dir).rows
     asked = [p.reading for p in cause.predicates] + [f.reading for f in cause.published]

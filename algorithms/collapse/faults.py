@@ -75,15 +75,3 @@ def squashed_reward(scale_cp: float) -> Fault:
         return dataclasses.replace(batch, rewards=rewards.to(batch.rewards.dtype))
 
     return lambda session: session.worker.transforms.append(squash)
-
-
-def sharpened_start(factor: float) -> Fault:
-    """The policy starts with its logits multiplied: it is surer of its moves, and no better."""
-
-    def fault(session: Session) -> None:
-        factors = session.policy.logit_factors()
-        with torch.no_grad():
-            for parameter in (factors.action_bias, *factors.others):
-                parameter.mul_(factor)
-
-    return fault

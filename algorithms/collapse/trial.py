@@ -91,10 +91,8 @@ class Trial:
     @property
     def broken(self) -> Fault | None:
         """The fault of its runs that no setting can make."""
-        if self.fault == SOUND:
-            return None
-        cause = CAUSES[self.fault].on_network(self.network)
-        return cause.fault if cause.fault_in_twin or self.remedy != TWIN else None
+        is_sound = self.fault == SOUND or self.remedy == TWIN
+        return None if is_sound else CAUSES[self.fault].on_network(self.network).fault
 
 
 def from_random_weights(config: TrainConfig, network: str) -> TrainConfig:

@@ -303,6 +303,8 @@ class TrainConfig:
         init_from: weights to start from in place of random ones: a run folder (its newest
             checkpoint), a checkpoint folder, a .safetensors file, or "example", "warm" or "warm_move_net", which
             come with the project. The reference policy of the KL terms is then this one too.
+        init_logit_scale: factor on the logits of the start weights: above 1 the run starts surer of its moves,
+            and no better.
         run_dir: the run folder; None makes runs/<preset or algorithm>-<date>-<time>.
         preset: the entry of `PRESETS`, or the module:Name, that the run started from: a label, which
             decides nothing.
@@ -333,6 +335,7 @@ class TrainConfig:
     preflight: bool = True
     track: Literal["wandb", "tensorboard"] | None = None
     init_from: str | None = None
+    init_logit_scale: Positive = 1.0
     run_dir: Path | None = None
     preset: str | None = None
     cause: str | None = None

@@ -35,8 +35,8 @@ FREE = frozenset(
 
 SINCE: dict[str, Any] = {
     "algorithm.dual_clip": None, "algorithm.gate_scale": "std", "algorithm.top_entropy_fraction": 1.0,
-    "optimizer.sampler_correction": "none", "policy.facts": [], "regularizer.clip_controller": "none",
-    "regularizer.repo_r_controller": "none",
+    "init_logit_scale": 1.0, "optimizer.sampler_correction": "none", "policy.facts": [],
+    "regularizer.clip_controller": "none", "regularizer.repo_r_controller": "none",
 }  # fmt: skip
 """Switches that are younger than some of the curves, with what those runs did."""
 

@@ -290,6 +290,18 @@ def initialise(policy: PolicyNet, source: str) -> None:
         ) from error
 
 
+@torch.no_grad()
+def scale_logits(policy: PolicyNet, factor: float) -> None:
+    """Multiplies all logits, by the parameters that they are linear in.
+
+    Raises:
+        ValueError: the network does not say which these are.
+    """
+    factors = policy.logit_factors()
+    for parameter in (factors.action_bias, *factors.others):
+        parameter.mul_(factor)
+
+
 def read_weights(source: str) -> dict[str, Tensor]:
     """The state_dict in `source`: tensors by name, each in the shape of its parameter, on the CPU.
 

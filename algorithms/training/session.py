@@ -24,6 +24,7 @@ from algorithms.networks.build import (
     compile_trunk,
     initialise,
     other_planes,
+    scale_logits,
     trained_parameters,
 )
 from algorithms.networks.policy_net import PolicyNet
@@ -135,6 +136,8 @@ class Session:
         ).eval()  # a policy that drops features at random is another one in every forward pass
         if fresh and config.init_from is not None:
             initialise(policy, config.init_from)
+        if fresh and config.init_logit_scale != 1.0:
+            scale_logits(policy, config.init_logit_scale)
         trained = trained_parameters(policy, config.optimizer.frozen_layers)
         return Learner(
             policy=policy,

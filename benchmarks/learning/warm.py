@@ -16,14 +16,12 @@ from typing import NamedTuple
 import torch
 
 from algorithms import PRESETS
-from algorithms.collapse.faults import sharpened_start
 from algorithms.config.run import EnvConfig, OptimizerConfig, TrainConfig
 from algorithms.evaluation.regret import MAIN_SLICE, prepare_slice, regret_cp
 from algorithms.networks.build import SHIPPED, build_policy, initialise
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.networks.settings import NetworkConfig
 from algorithms.regularization import RegularizerConfig
-from algorithms.training.session import Session
 from algorithms.training.trainer import train
 from benchmarks.learning.ship import ship
 from chess_env.positions.heldout import load_heldout
@@ -56,6 +54,7 @@ def settings(network: str, run_dir: Path) -> TrainConfig:
         ),
         optimizer=OptimizerConfig(learning_rate=1e-3),
         total_moves=20_000,
+        init_logit_scale=WARM[network].sharpened,
         run_dir=run_dir,
         device="cpu",
     )
@@ -64,15 +63,9 @@ def settings(network: str, run_dir: Path) -> TrainConfig:
 def rebuild(network: str, folder: Path) -> None:
     """Trains it and writes its weights and their SHA-256 into `folder`."""
     warm = WARM[network]
-
-    def sharp_session(config: TrainConfig, *, fresh: bool) -> Session:
-        session = Session(config, fresh=fresh)
-        sharpened_start(warm.sharpened)(session)
-        return session
-
     with tempfile.TemporaryDirectory() as scratch:
         run_dir = Path(scratch) / warm.name
-        train(settings(network, run_dir), make_session=sharp_session)
+        train(settings(network, run_dir))
         ship(run_dir / "checkpoints" / "latest" / "model.safetensors", warm.name, folder)
 
 

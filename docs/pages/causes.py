@@ -216,7 +216,7 @@ def settings(cause: Cause) -> str:
         if name not in ("cause", "seed")
     ]
     if cause.fault is not None:
-        rows.append(("by code", cause.fault_says if cause.fault_in_twin else "", cause.fault_says))
+        rows.append(("by code", "", cause.fault_says))
     rows += [(f"`{name}`", value, value) for name, value in cause.shared.items()]
     return table(["setting", "cured twin", "with the fault"], rows)
 

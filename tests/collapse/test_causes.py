@@ -58,7 +58,7 @@ def test_a_twin_differs_in_one_thing_unless_the_page_says_otherwise(network: str
     for name, cause in CAUSES.items():
         on, cured = (cause.on_network(network).config(cured=c, seed=0) for c in (False, True))
         things = set(config_file.differences(cured, on)) - {"cause"}
-        if len(things) + (cause.fault is not None and not cause.fault_in_twin) > 1:
+        if len(things) + (cause.fault is not None) > 1:
             several.add(name)
     assert several == set(re.findall(r"`(\w+)`", said))
 
@@ -134,7 +134,7 @@ def test_what_a_cause_says_of_itself_is_complete_and_its_readings_exist(name: st
     assert cause.name == name and re.fullmatch(r"[a-z0-9_]+", name)
     assert cause.title and cause.because.endswith(".") and cause.remedy
     assert (cause.fault is None) == (cause.fault_says == "")
-    assert cause.fault is not None or not (cause.blocked_by_preflight or cause.fault_in_twin)
+    assert cause.fault is not None or not cause.blocked_by_preflight
     assert cause.composite or cause.predicates
     for predicate in cause.predicates:
         assert predicate.margin > 0 and math.isfinite(predicate.bound)

@@ -115,8 +115,10 @@ def test_a_cause_runs_on_move_net_and_its_record_and_the_next_commands_name_it(
 def test_show_lists_the_sizes_with_what_is_different_there() -> None:
     _, out, _ = chess_lab("causes", "show", "support_limit")
     flat = " ".join(out.split())
+    assert "half: init_logit_scale 4.0 in both, rollout.temperature 2.0 in the twin" in flat
     assert (
-        "half: both start with logits 4 times as large, rollout.temperature 2.0 in the twin" in flat
+        "half: the learner's softmax runs at temperature 1.15"
+        in chess_lab("causes", "show", "temperature_mismatch").out
     )
     assert (
         "half: policy.dropout 0.05 in both\n"

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from algorithms import PRESETS
-from algorithms.collapse.faults import learner_temperature, sampler_keeps_noise, sharpened_start
+from algorithms.collapse.faults import learner_temperature, sampler_keeps_noise
 from algorithms.config.run import EnvConfig, OptimizerConfig, RolloutConfig, TrainConfig
 from algorithms.core.batch import RolloutBatch
 from algorithms.diagnostics.signal_chain import (
@@ -235,25 +235,16 @@ def test_rewards_are_unharmed_by_another_unit_or_a_constant_of_the_position(tmp_
     assert values(rows, "reward") == pytest.approx([1.0] * 2, abs=1e-3)
 
 
-def sharp(fault: Fault) -> Fault:
-    """The same in a policy that prefers some moves: a uniform one is the same at every temperature."""
-
-    def both(session: Session) -> None:
-        sharpened_start(8.0)(session)
-        fault(session)
-
-    return both
-
-
 @pytest.mark.parametrize(
-    "fault",
-    [sharp(learner_temperature(1.5)), sampler_keeps_noise(1.5)],
+    ("fault", "scale"),
+    # A uniform policy is the same at every temperature.
+    [(learner_temperature(1.5), 8.0), (sampler_keeps_noise(1.5), 1.0)],
     ids=["temperature", "noise in the sampler, from random weights"],
 )
 def test_a_sampler_that_is_not_the_learner_breaks_the_ratio_link_alone(
-    fault: Fault, tmp_path: Path
+    fault: Fault, scale: float, tmp_path: Path
 ) -> None:
-    rows = measured(tmp_path / "run", fault=fault, updates=3)
+    rows = measured(tmp_path / "run", fault=fault, updates=3, init_logit_scale=scale)
     assert mean(rows, "ratio") < 0.9
     assert values(rows, "reward") == pytest.approx([1.0] * 3, abs=1e-3)
     assert values(rows, "step") == pytest.approx([1.0] * 3, abs=1e-3)

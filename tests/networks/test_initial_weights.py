@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from collections.abc import Callable
 from pathlib import Path
@@ -21,6 +22,7 @@ from algorithms.networks.build import (
     config_of,
     initialise,
     read_weights,
+    scale_logits,
     shipped_names,
 )
 from algorithms.networks.policy_net import PolicyNet
@@ -273,6 +275,23 @@ def test_policy_and_kl_reference_of_a_run_start_at_the_given_weights(tmp_path: P
     first = checkpoint.load(tmp_path / "run" / "checkpoints" / "update-00000000")
     assert_same(first.weights, weights_of(source))
     assert_same(first.state["reference"], weights_of(source))
+
+
+def test_a_scale_of_the_first_logits_is_the_reference_s_too_and_no_continued_run_s(
+    tmp_path: Path,
+) -> None:
+    source = policy_with(1)
+    config = tiny(
+        tmp_path, init_from=in_file(tmp_path, source), init_logit_scale=8.0,
+        regularizer=RegularizerConfig(kl_ref_coef=0.1),
+    )  # fmt: skip
+    with contextlib.closing(Session(config, fresh=False)) as continued:
+        again = weights_of(continued.policy)
+    scale_logits(source, 8.0)
+    policy, reference = session_from(config)
+    assert_same(policy, weights_of(source))
+    assert_same(reference, weights_of(source))
+    assert_same(again, weights_of(policy_with(config.seed, config=config.policy)))
 
 
 def test_a_critic_joins_a_policy_that_was_trained_without_one(tmp_path: Path) -> None:
