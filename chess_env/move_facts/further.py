@@ -540,9 +540,105 @@ def _write_checks(
         out[X.forces_pawn + step] = least > step
 
 
+@inlined
+def _size(kind: int) -> int:
+    """int64: 1 a pawn, 2 a knight or bishop, 3 a rook, 4 a queen, 5 a king; 0 for `NO_KIND`."""
+    return 0 if kind == NO_KIND else 1 if kind == PAWNS else 2 if kind < ROOKS else kind
+
+
+@inlined
+def _largest(position: Positions, men: np.uint64) -> int:
+    """int64: the size of the largest of some men, no kings among them; 0 for none."""
+    for kind in range(QUEENS, -1, -1):
+        if position[kind] & men:
+            return _size(kind)
+    return 0
+
+
+@inlined
+def _can_take(square: np.uint64, mine: Attacks, theirs: Attacks) -> bool:
+    """Whether a man can take on a square; a king takes nothing that is defended."""
+    others = mine.pawn | mine.knight | mine.bishop | mine.rook | mine.queen
+    return (others | mine.king & ~theirs.all) & square != U0
+
+
+@kernel
+def _write_answers(
+    child: Positions,
+    replies: Actions,
+    count: int,
+    mate_looms: bool,
+    gives_check: NDArray[np.bool_],
+    scratch: NDArray[np.uint64],
+    answers: Actions,
+    spare: Actions,
+    out: Facts,
+) -> None:
+    """Writes the group `answers` of a move that leaves `count` replies, at least one.
+
+    Args:
+        child: packed.
+        replies: its legal moves.
+        count: how many.
+        mate_looms: the move gives check, or the mover could give mate if the opponent passed. Nowhere else is a mate
+            after every reply looked for, which would take longer than all the rest.
+        gives_check: scratch.
+        scratch: uint64 [2, 8].
+        answers: scratch.
+        spare: scratch.
+        out: where it is written.
+    """
+    reply = scratch[0]
+    always, beyond, yielded, saving, evasions = 5, 5, 0, 0, 0
+    for slot in range(count):
+        action = replies[slot]
+        kind, landed = kind_at(child, square_bit(_FROM[action])), square_bit(_TO[action] ^ 56)
+        taken = _size(_taken(child, action, kind))
+        if kind == PAWNS and _TO[action] >= 56:
+            kind, taken = QUEENS, 4
+        apply(child, action, reply)
+        men, own = occupied_squares(reply), reply[OWN]
+        theirs = attacks_of(reply, men ^ own, men, False)
+        checked = theirs.all & reply[KINGS] & own != U0
+        num_answers, mates = 0, False
+        if mate_looms or checked:
+            num_answers = legal_actions_of(reply, answers)
+        if mate_looms:
+            _, mates = _checks(reply, answers, num_answers, gives_check, scratch[1], spare)
+        if checked:
+            won, back = _largest_won(reply, answers, num_answers), False
+            for answer in range(num_answers):
+                back = back or square_bit(_TO[answers[answer]]) == landed
+            if num_answers == 0:
+                taken = 5
+        else:
+            mine = attacks_of(reply, own, men, True)
+            attacked = _under_lesser(reply, mine) | mine.all & ~theirs.all
+            won, back = _largest(reply, attacked & (men ^ own)), _can_take(landed, mine, theirs)
+        if taken and back:
+            won = max(won, _size(kind))
+        if mates:
+            won = 5
+        always, beyond = min(always, won), min(beyond, won if won > taken else 0)
+        yielded = max(yielded, taken if taken > won else 0)
+        saving += int(won < 2 or won <= taken)
+        evasions += int(not mates)
+    out[X.compels_mate] = always == 5
+    for step in range(4):
+        out[X.compels_pawn + step] = always > step
+        out[X.gains_pawn + step] = beyond > step
+        out[X.yields_pawn + step] = yielded > step
+    out[X.saving_replies_at_most_1] = saving <= 1
+    out[X.saving_replies_at_most_2] = saving <= 2
+    out[X.saving_replies_at_most_4] = saving <= 4
+    out[X.evasions_at_most_1] = mate_looms and evasions <= 1
+    out[X.evasions_at_most_2] = mate_looms and evasions <= 2
+
+
 _GROUPS = FURTHER_GROUPS.index
 _EXCHANGE, _LINES, _THREATS = _GROUPS("exchange"), _GROUPS("lines"), _GROUPS("threats")
 _REPLIES, _KINGS, _CHECKS = _GROUPS("replies"), _GROUPS("kings"), _GROUPS("checks")
+_ANSWERS = _GROUPS("answers")
 
 
 @kernel
@@ -564,6 +660,7 @@ def write_further_facts(
     """
     child = carray(stack_words(8), 8, np.uint64)
     after = carray(stack_words(8), 8, np.uint64)
+    passed = carray(stack_words(8), 8, np.uint64)
     scratch = carray(stack_words(16), (2, 8), np.uint64)
     replies = carray(stack_words(ROOM), ROOM, np.int16)
     spare = carray(stack_words(ROOM), ROOM, np.int16)
@@ -604,14 +701,20 @@ def write_further_facts(
                     _write_checks(
                         child, replies, count, gives_check, scratch, answers, spare, written
                     )
+            threats, mates = 0, False
+            if not checked and (first[_THREATS] >= 0 or first[_ANSWERS] >= 0):
+                _passed(child, passed)
+                count = legal_actions_of(passed, replies)
+                threats, mates = _checks(passed, replies, count, gives_check, after, spare)
             if first[_THREATS] >= 0:
                 written = out[first[_THREATS] :]
                 _write_threats(child, end, replier, mover, written)
-                if not checked:
-                    # Last: the child is turned round for it.
-                    _passed(child, after)
-                    child, after = after, child
-                    count = legal_actions_of(child, replies)
-                    checks, mates = _checks(child, replies, count, gives_check, after, spare)
-                    written[X.threatens_check] = checks > 0
-                    written[X.threatens_mate] = mates
+                written[X.threatens_check] = threats > 0
+                written[X.threatens_mate] = mates
+            if first[_ANSWERS] >= 0:
+                count = legal_actions_of(child, replies)
+                if count:
+                    written, looms = out[first[_ANSWERS] :], checked or mates
+                    _write_answers(
+                        child, replies, count, looms, gives_check, scratch, answers, spare, written
+                    )

@@ -270,6 +270,32 @@ FURTHER_FACTS = (
             "hopes_for_queen": "gives check, and after some reply the mover can win a queen",
         },
     ),
+    *_rows(
+        "answers",
+        {"compels_mate": "after every reply the mover can give mate"}
+        | {
+            f"compels_{men}": f"after every reply the mover can give mate or win a {what}"
+            for men, what in _FORCED.items()
+        }
+        | {
+            f"gains_{men}": f"that, and each time a larger man than the reply took: a {what}"
+            for men, what in _FORCED.items()
+        }
+        | {
+            f"yields_{men}": f"a reply takes a {what}, and no answer wins as large a man"
+            for men, what in _FORCED.items()
+        }
+        | {
+            f"saving_replies_at_most_{n}": f"after all but {n} replies the mover can win a knight or a larger man, and "
+            "one larger than the reply took"
+            for n in (1, 2, 4)
+        }
+        | {
+            f"evasions_at_most_{n}": "gives check or threatens mate, and after all but "
+            f"{n} {'reply' if n == 1 else 'replies'} the mover can give mate"
+            for n in (1, 2)
+        },
+    ),
 )
 """Facts that are there on request, in their order behind those of `MOVE_FACTS`. All but `origin_...` are of the
 position after the move.
@@ -278,7 +304,10 @@ Groups: `exchange` (who takes in turn on the destination, the least man first, u
 last and takes nothing that is defended; pins are not looked at), `lines` (pins, and attacks that the move
 opens), `threats` (of the mover), `replies` (legal moves of the opponent), `kings` (squares that a king can step
 to: no own man is there, and no man of the other side attacks it; castling aside), `checks` (what a check forces: it
-looks three plies ahead, at every reply and every answer to it).
+looks three plies ahead, at every reply and every answer to it), `answers` (the same of every move). In `answers` the
+mover wins what it attacks undefended or by a lesser man, and the man that has just taken, where it can take back;
+pins and en passant are looked at only where it is in check. A reply that promotes counts as taking a queen, one that
+mates as taking more.
 """
 
 FURTHER_GROUPS = tuple(dict.fromkeys(fact.group for fact in FURTHER_FACTS))
@@ -322,12 +351,10 @@ def checked_groups(named: Any, what: str) -> tuple[str, ...]:
 
 
 def groups_of_columns(count: int) -> tuple[str, ...] | None:
-    """The further groups that make `count` columns with `MOVE_FACTS`; None where none do.
+    """The further groups that make `count` columns with `MOVE_FACTS`; None where none do, or two choices of them do.
 
-    Weights are read by it where no file names their groups: no two choices of groups have the same number.
+    Weights are read by it where no file names their groups. None, one, all but one and all are told by their number.
     """
-    for size in range(len(FURTHER_GROUPS) + 1):
-        for groups in itertools.combinations(FURTHER_GROUPS, size):
-            if len(facts_asked(groups)) == count:
-                return groups
-    return None
+    choices = (itertools.combinations(FURTHER_GROUPS, n) for n in range(len(FURTHER_GROUPS) + 1))
+    found = [each for each in itertools.chain(*choices) if len(facts_asked(each)) == count]
+    return found[0] if len(found) == 1 else None

@@ -292,6 +292,54 @@ def _checks(board: chess.Board, after: chess.Board, move: chess.Move) -> Found:
     }
 
 
+def _after_reply(then: chess.Board, reply: chess.Move, taken: int, taker: int) -> tuple[int, bool]:
+    """(step of the largest man that an answer wins or takes back, whether one mates)."""
+    mover, square = then.turn, reply.to_square
+    _, mates, won = _answers(then)
+    if then.is_check():
+        back = any(move.to_square == square for move in then.legal_moves)
+    else:
+        won = 0
+        for man in chess.SquareSet(then.occupied_co[not mover] & ~then.kings):
+            attackers = [_ORDER[_kind(then, each)] for each in then.attackers(mover, man)]
+            lesser = min(attackers, default=9) < _ORDER[_kind(then, man)]
+            if lesser or (attackers and not then.is_attacked_by(not mover, man)):
+                won = max(won, _STEPS[_kind(then, man)])
+        attackers = [_kind(then, each) for each in then.attackers(mover, square)]
+        defended = then.is_attacked_by(not mover, square)
+        back = any(each != chess.KING or not defended for each in attackers)
+    return max(won, taker) if taken and back else won, mates
+
+
+def _answered(board: chess.Board, after: chess.Board, move: chess.Move) -> Found:
+    replies = list(after.legal_moves)
+    if not replies:
+        return {}
+    looms = after.is_check() or _threats(board, after, move)["threatens_mate"] == 1
+    outcomes, evasions = [], 0
+    for reply in replies:
+        then = after.copy(stack=False)
+        then.push(reply)
+        taken = 0
+        if after.is_capture(reply):
+            taken = (_STEPS | {chess.KING: 5})[after.piece_type_at(reply.to_square) or chess.PAWN]
+        taker = (_STEPS | {chess.KING: 5})[_kind(after, reply.from_square)]
+        if reply.promotion:
+            taken = taker = 4
+        won, mates = _after_reply(then, reply, taken, taker)
+        mates = mates and looms
+        evasions += not mates
+        outcomes.append((5 if mates else won, 5 if then.is_checkmate() else taken))
+    saving = sum(won < 2 or won <= taken for won, taken in outcomes)
+    found = {"compels_mate": int(all(won == 5 for won, _ in outcomes))}
+    for step, name in enumerate(("pawn", "minor", "rook", "queen"), start=1):
+        found[f"compels_{name}"] = int(all(won >= step for won, _ in outcomes))
+        found[f"gains_{name}"] = int(all(won >= step and won > taken for won, taken in outcomes))
+        found[f"yields_{name}"] = int(any(taken >= step and taken > won for won, taken in outcomes))
+    found |= {f"saving_replies_at_most_{n}": int(saving <= n) for n in (1, 2, 4)}
+    return found | {f"evasions_at_most_{n}": int(looms and evasions <= n) for n in (1, 2)}
+
+
 _GROUPS: tuple[Callable[[chess.Board, chess.Board, chess.Move], Found], ...] = (
-    _exchange, _lines, _threats, _replies, _kings, _checks,
+    _exchange, _lines, _threats, _replies, _kings, _checks, _answered,
 )  # fmt: skip
