@@ -116,15 +116,11 @@ def few_written(rows: Sequence[Row | None]) -> list[NDArray[Any] | None]:
     size = sum(_bytes(row) for row in rows if row is not None)
     if size < _WORTH_ASKING_FOR or not hasattr(mmap, "MAP_PRIVATE"):
         return [None if row is None else np.zeros(*row) for row in rows]
-    memory = np.frombuffer(mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE), np.uint8)
+    memory, begin = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE), 0
     arrays: list[NDArray[Any] | None] = []
     for row in rows:
-        if row is None:
-            arrays.append(None)
-        else:
-            (shape, dtype), left = row, memory[_bytes(row) :]
-            arrays.append(memory[: math.prod(shape) * dtype.itemsize].view(dtype).reshape(shape))
-            memory = left
+        arrays.append(None if row is None else np.ndarray(*row, memory, begin))
+        begin += 0 if row is None else _bytes(row)
     return arrays
 
 
