@@ -211,11 +211,13 @@ def loss_budget(record: MetricRows, outcome: RunOutcome) -> Verdict:
         said = f"the whole loss keeps {lost.kept:.2f} of the policy loss's direction"
         signs = [Sign(OBJECTIVE_KEPT / max(lost.kept, 0.05), said, "0.55 to 1 of it"), *signs]
     setting = f"--{coef.replace('reg/', 'regularizer.').replace('_', '-')}"
-    # An anchor that holds the policy close keeps its own term small: its share says little of how far to go.
-    less = 10 if coef == ENT_COEF else 100
-    changes = [f"{setting} {record.first(coef) / less:.3g}"]
     if coef == ENT_COEF:  # it may have a schedule
-        changes.append(f"{setting}-final {record.last(coef) / less:.3g}")
+        changes = [
+            f"{setting}{name} {min(value / 10, EXACT_BONUS):.3g}"
+            for name, value in (("", record.first(coef)), ("-final", record.last(coef)))
+        ]
+    else:  # an anchor that holds the policy close keeps its own term small, however far there is to go
+        changes = [f"{setting} {record.first(coef) / 100:.3g}"]
     pull = f"the term of {coef} has {share:.0%} beside the policy's"
     return Named(
         max(sign.size for sign in signs),

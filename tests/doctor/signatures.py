@@ -143,7 +143,7 @@ SIGNATURES = {
     "a bonus too large": Signature(
         "loss_budget",
         {"normalized": 0.8, "grad_share/entropy": 0.5, "reg/ent_coef": 3.0, "entropy": (2.8, 2.8), **_OUTWEIGHED},
-        2.0, ("keeps 0.25", "reg/ent_coef has 50%"), "--regularizer.ent-coef 0.3 --regularizer.ent-coef-final 0.3",
+        2.0, ("keeps 0.25", "reg/ent_coef has 50%"), "--regularizer.ent-coef 0.1 --regularizer.ent-coef-final 0.1",
     ),
     "an anchor too heavy": Signature(
         "loss_budget",
