@@ -278,7 +278,7 @@ FURTHER_FACTS = (
             for men, what in _FORCED.items()
         }
         | {
-            f"gains_{men}": f"that, and each time a larger man than the reply took: a {what}"
+            f"gains_{men}": f"after every reply it can give mate or win a {what}, and a larger one than the reply took"
             for men, what in _FORCED.items()
         }
         | {
@@ -286,13 +286,12 @@ FURTHER_FACTS = (
             for men, what in _FORCED.items()
         }
         | {
-            f"saving_replies_at_most_{n}": f"after all but {n} replies the mover can win a knight or a larger man, and "
+            f"saving_replies_at_most_{n}": f"after all replies but {n} the mover can win a knight or a larger man, and "
             "one larger than the reply took"
             for n in (1, 2, 4)
         }
         | {
-            f"evasions_at_most_{n}": "gives check or threatens mate, and after all but "
-            f"{n} {'reply' if n == 1 else 'replies'} the mover can give mate"
+            f"evasions_at_most_{n}": f"gives check or threatens mate, and after all replies but {n} can give mate"
             for n in (1, 2)
         },
     ),

@@ -193,6 +193,40 @@ def test_a_check_that_forks_forces_a_queen_and_one_that_can_be_taken_forces_noth
     assert facts_of("4k3/8/8/qN6/8/8/8/7K w - - 0 1", "b5c7", "checks") == {}
 
 
+SAVING = {f"saving_replies_at_most_{n}": 1 for n in (1, 2, 4)}
+
+
+def test_a_quiet_fork_wins_a_rook_after_every_reply() -> None:
+    # Nc7 attacks both rooks; no reply takes the knight or gives check.
+    found = facts_of("r3r1k1/8/8/3N4/8/8/5PPP/5BK1 w - - 0 1", "d5c7", "answers")
+    forced = itertools.product(("compels", "gains"), ("pawn", "minor", "rook"))
+    assert found == {f"{name}_{man}": 1 for name, man in forced} | SAVING
+    # A bishop on d8 takes the knight, which nobody guards.
+    found = facts_of("r2br1k1/8/8/3N4/8/8/5PPP/5BK1 w - - 0 1", "d5c7", "answers")
+    assert found == {"yields_pawn": 1, "yields_minor": 1} | SAVING
+
+
+def test_a_man_that_can_be_taken_back_is_yielded_only_to_a_lesser_one() -> None:
+    # The rook goes to d5, where the pawn c4 guards it: a rook that takes it is taken back, a bishop is less.
+    by_rook = facts_of("3r2k1/8/8/8/2P5/8/8/3R2K1 w - - 0 1", "d1d5", "answers")
+    assert "yields_pawn" not in by_rook
+    by_bishop = facts_of("6k1/8/8/8/2P5/5b2/8/3R2K1 w - - 0 1", "d1d5", "answers")
+    assert {name for name in by_bishop if name.startswith("yields")} == {
+        "yields_pawn",
+        "yields_minor",
+        "yields_rook",
+    }
+
+
+def test_a_threat_of_mate_that_one_reply_stops_leaves_one_evasion() -> None:
+    # Rb1 threatens Rb8#. Of Kf8, Kh8, a6 and a5 the first alone stops it.
+    found = facts_of("6k1/p7/6K1/8/8/8/8/R7 w - - 0 1", "a1b1", "answers")
+    assert found == {"evasions_at_most_1": 1, "evasions_at_most_2": 1} | SAVING
+    # Without Kf8, a square that the bishop on a3 guards, nothing does.
+    found = facts_of("6k1/p7/6K1/8/8/B7/8/R7 w - - 0 1", "a1b1", "answers")
+    assert found["compels_mate"] == found["gains_queen"] == found["evasions_at_most_1"] == 1
+
+
 def test_the_kernel_equals_python_chess_on_every_move_of_special_positions() -> None:
     assert check_against_python_chess(special_positions()) > 500
 
