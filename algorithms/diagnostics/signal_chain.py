@@ -454,7 +454,8 @@ class Look:
         whole, values_pull = seen.pull(loss.total)
         probs, logprobs = loss.dist.probs.detach(), loss.dist.gather(flat.slots).detach()
         grown = logprobs if self._twin.algorithm.needs().all_moves else logprobs - flat.old_logprobs
-        weights = states.policy_weights * loss.advantages * grown.exp()
+        # A log-probability moves by 1 / temperature of what its logit does.
+        weights = states.policy_weights * loss.advantages * grown.exp() / flat.temperature
         plain = _pull(flat.slots, torch.where(flat.valid, weights, 0.0).double(), probs.double())
         return [policy, plain, whole], values_pull
 

@@ -335,6 +335,16 @@ def test_the_full_form_sees_a_clip_that_throws_most_away(tmp_path: Path) -> None
     assert values(open_, "clip") == pytest.approx([1.0] * 2, abs=0.02)
 
 
+@pytest.mark.parametrize("temperature", [0.5, 4.0])
+def test_what_a_clip_keeps_is_no_other_at_another_temperature(
+    temperature: float, tmp_path: Path
+) -> None:
+    rollout = RolloutConfig(num_envs=16, num_plies=2, temperature=temperature)
+    wide = {"clip_range": 1.0, "clip_range_high": 100.0}
+    rows = measured(tmp_path / "run", algorithm=wide, rollout=rollout)
+    assert values(rows, "clip") == pytest.approx([1.0] * 2, abs=0.02)
+
+
 def test_in_a_collapsed_policy_the_signal_has_vanished_and_the_step_alone_is_measured(
     tmp_path: Path,
 ) -> None:
