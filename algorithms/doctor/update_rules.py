@@ -104,15 +104,14 @@ def sampled_entropy_bonus(record: MetricRows, outcome: RunOutcome) -> Verdict:
         "the two are equal",
         "reward the exact entropy (regularizer.ent_estimator exact)"
         + (f", with a coefficient of {EXACT_BONUS:g}" if coef > EXACT_BONUS else ""),
-        rerun(
-            "--regularizer.ent-estimator exact",
-            *(
-                f"--regularizer.{name} {EXACT_BONUS:g}"
-                for name in ("ent-coef", "ent-coef-final")
-                if coef > EXACT_BONUS
-            ),
-        ),
+        rerun("--regularizer.ent-estimator exact", *_less_bonus(coef)),
     )
+
+
+def _less_bonus(coef: float) -> list[str]:
+    """The options that lower a bonus to `EXACT_BONUS`; none where it is no more."""
+    names = ("ent-coef", "ent-coef-final") if coef > EXACT_BONUS else ()
+    return [f"--regularizer.{name} {EXACT_BONUS:g}" for name in names]
 
 
 def _saturated(record: MetricRows) -> Episode | None:
@@ -367,14 +366,20 @@ def clip_asymmetry(record: MetricRows, outcome: RunOutcome) -> Verdict:
     )
     values = record.together("policy/clip_fraction_high", "policy/clip_fraction_low")
     since = next((n for n, (a, b) in values if a > ONE_SIDED * b and a > 0.03), record.first_update)
+    bonus = _less_bonus(record.first(ENT_COEF) if record.has(ENT_COEF) else 0.0)
     return named_if_harmful(
         Named(
             high / HARMFUL_STOPPED,
             since,
             f"{shares}; of those with A > 0 and p from .01 to .5 it stops {up:.0%}, of those with A < 0 {down:.0%}",
             "shares of one order on both sides",
-            "raise clip_range_high (.28)",
-            rerun("--algorithm.clip-range-high 0.28"),
+            "raise clip_range_high (.28)"
+            + (
+                f", and lower regularizer.ent_coef to {EXACT_BONUS:g}: the clip hides what more takes"
+                if bonus
+                else ""
+            ),
+            rerun("--algorithm.clip-range-high 0.28", *bonus),
         )
     )
 

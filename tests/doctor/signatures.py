@@ -160,7 +160,7 @@ SIGNATURES = {
         "clip_asymmetry",
         {"policy/clip_fraction_high": 0.2, "clip/up_p_01_10": 0.4, "clip/up_p_10_50": 0.3},
         0.2 / update_rules.HARMFUL_STOPPED, ("20.0% of the samples above", "4.0% below", "35%"),
-        "--algorithm.clip-range-high 0.28",
+        "--algorithm.clip-range-high 0.28 --regularizer.ent-coef 0.1 --regularizer.ent-coef-final 0.1",
     ),
     "eight passes": Signature(
         "update_epochs",
