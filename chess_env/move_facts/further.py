@@ -33,6 +33,7 @@ from chess_env.rules.bitboards import (
     U0,
     U1,
     U2,
+    U8,
     bishop_attacks,
     flip_vertical,
     lowest_square,
@@ -64,6 +65,7 @@ from chess_env.rules.packed import (
 
 _FROM = ACTION_FROM.astype(np.int64)
 _TO = ACTION_TO.astype(np.int64)
+LAST_RANK = np.uint64(0xFF << 56)
 _PROMOTION = ACTION_PROMOTION.astype(np.int64)
 
 Actions = NDArray[np.int16]
@@ -598,8 +600,7 @@ def _write_answers(
             kind, taken = QUEENS, 4
         apply(child, action, reply)
         men, own = occupied_squares(reply), reply[OWN]
-        theirs = attacks_of(reply, men ^ own, men, False)
-        checked = theirs.all & reply[KINGS] & own != U0
+        checked = checkers_of(reply) != U0
         num_answers, mates = 0, False
         if mate_looms or checked:
             num_answers = legal_actions_of(reply, answers)
@@ -612,9 +613,16 @@ def _write_answers(
             if num_answers == 0:
                 taken = 5
         else:
-            mine = attacks_of(reply, own, men, True)
+            kings, enemies = reply[KINGS], men ^ own
+            free = enemies & ~_before_king(reply, kings & enemies, enemies, own)
+            theirs = attacks_of(reply, free, men, False)
+            free = own & ~_before_king(reply, kings & own, own, enemies)
+            mine = attacks_of(reply, free, men, True)
             attacked = _under_lesser(reply, mine) | mine.all & ~theirs.all
-            won, back = _largest(reply, attacked & (men ^ own)), _can_take(landed, mine, theirs)
+            won, back = _largest(reply, attacked & enemies), _can_take(landed, mine, theirs)
+            promoting = (reply[PAWNS] & free) << U8 & ~men | mine.pawn & enemies
+            if promoting & ~theirs.all & LAST_RANK:
+                won = 4
         if taken and back:
             won = max(won, _size(kind))
         if mates:

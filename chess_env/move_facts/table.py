@@ -304,9 +304,9 @@ last and takes nothing that is defended; pins are not looked at), `lines` (pins,
 opens), `threats` (of the mover), `replies` (legal moves of the opponent), `kings` (squares that a king can step
 to: no own man is there, and no man of the other side attacks it; castling aside), `checks` (what a check forces: it
 looks three plies ahead, at every reply and every answer to it), `answers` (the same of every move). In `answers` the
-mover wins what it attacks undefended or by a lesser man, and the man that has just taken, where it can take back;
-pins and en passant are looked at only where it is in check. A reply that promotes counts as taking a queen, one that
-mates as taking more.
+mover wins what it attacks undefended or by a lesser man, the man that has just taken, where it can take back, and a
+queen where a pawn can promote on a square that is not attacked; men that are pinned to their king attack nothing. In
+check it wins by legal moves. A reply that promotes counts as taking a queen, one that mates as taking more.
 """
 
 FURTHER_GROUPS = tuple(dict.fromkeys(fact.group for fact in FURTHER_FACTS))

@@ -300,14 +300,24 @@ def _after_reply(then: chess.Board, reply: chess.Move, taken: int, taker: int) -
         back = any(move.to_square == square for move in then.legal_moves)
     else:
         won = 0
+        pinned = {color: _before_king(then, color, color) for color in chess.COLORS}
+
+        def attackers_of(color: chess.Color, square: chess.Square) -> list[chess.PieceType]:
+            return [_kind(then, each) for each in then.attackers(color, square) - pinned[color]]
+
         for man in chess.SquareSet(then.occupied_co[not mover] & ~then.kings):
-            attackers = [_ORDER[_kind(then, each)] for each in then.attackers(mover, man)]
-            lesser = min(attackers, default=9) < _ORDER[_kind(then, man)]
-            if lesser or (attackers and not then.is_attacked_by(not mover, man)):
+            attackers = attackers_of(mover, man)
+            lesser = any(_ORDER[each] < _ORDER[_kind(then, man)] for each in attackers)
+            if lesser or (attackers and not attackers_of(not mover, man)):
                 won = max(won, _STEPS[_kind(then, man)])
-        attackers = [_kind(then, each) for each in then.attackers(mover, square)]
-        defended = then.is_attacked_by(not mover, square)
-        back = any(each != chess.KING or not defended for each in attackers)
+        for pawn in then.pieces(chess.PAWN, mover) - pinned[mover]:
+            step = pawn + (8 if mover else -8)
+            ends = [step] if not then.piece_at(step) else []
+            ends += then.attacks(pawn) & then.occupied_co[not mover]
+            if any(end // 8 in (0, 7) and not attackers_of(not mover, end) for end in ends):
+                won = max(won, 4)
+        defended = bool(attackers_of(not mover, square))
+        back = any(each != chess.KING or not defended for each in attackers_of(mover, square))
     return max(won, taker) if taken and back else won, mates
 
 
