@@ -46,6 +46,7 @@ def _strong_exact() -> dict[str, Any]:
         "regularizer": RegularizerConfig(ent_coef=0.06, ent_coef_final=0.01),
         "policy": NetworkConfig(
             network="move_net",
+            head_dim=128,  # enough to weigh so many facts against one another
             facts=("exchange", "lines", "threats", "replies", "kings", "checks", "answers"),
         ),
         # Version 2 knows the moves to mate with three men, and the last term pays for each.
