@@ -201,7 +201,7 @@ def remedies() -> str:
     for part, title in (
         ("open", "the faults that the bounds were chosen on"),
         ("sealed", "sealed faults"),
-        ("causes", "the causes that can be switched on, another seed"),
+        ("causes", "the causes that can be switched on, two other seeds"),
     ):
         rows = result(f"doctor_remedies_{part}")["rows"]
         for in_code, made in ((False, "a setting"), (True, "code")):
