@@ -2,8 +2,8 @@
 
     python -m benchmarks.learning.facts_groups --puzzles puzzles.csv --out runs/facts --json facts_groups.json
 
-Each run is `chess-lab train exact --preset strong` from random weights on one core, at a fiftieth of the moves of the
-shipped policy, and is measured by `chess-lab eval RUN --positions` and `--puzzles`. Finished runs are only measured.
+Each run is `chess-lab train exact --preset strong`, with the narrow head of before, from random weights on one core.
+It is measured by `chess-lab eval RUN --positions` and `--puzzles`. Finished runs are only measured.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from benchmarks.records.report import print_table, save
 from chess_env.move_facts import FURTHER_GROUPS
 
 MOVES = 2_400_000
+HEAD_DIM = "32"
+"""That of `--preset strong` until the facts `answers`."""
 SEEDS = (11, 12, 13)
 ALL, NONE = "all but answers", "no group"
 GROUPS = tuple(name for name in FURTHER_GROUPS if name != "answers")
@@ -41,7 +43,15 @@ def measured(job: tuple[str, int], out: Path, moves: int, puzzles: Path) -> dict
     if not (folder / "checkpoints").exists():
         settings = ("--total-moves", str(moves), "--seed", str(seed), "--run-dir", str(folder))
         chess_lab(
-            "train", "exact", "--preset", "strong", *settings, "--policy.facts", *VARIANTS[variant]
+            "train",
+            "exact",
+            "--preset",
+            "strong",
+            *settings,
+            "--policy.head-dim",
+            HEAD_DIM,
+            "--policy.facts",
+            *VARIANTS[variant],
         )
     found = {}
     for name, flags in {
