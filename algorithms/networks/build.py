@@ -374,8 +374,8 @@ def config_of(weights: dict[str, Tensor], source: str) -> NetworkConfig:
                 network=network, channels=channels, blocks=blocks, head_dim=head_dim, facts=groups
             )
     raise ValueError(
-        f"{shown(source)} holds no policy of this project, or one whose further facts its columns do not tell; "
-        "a network of your own, and this one, is read from its run folder, where config.json names it"
+        f"{shown(source)} holds no policy of this project, or its columns do not tell which further facts it reads; "
+        "give its run folder, where config.json names network and facts"
     )
 
 

@@ -278,7 +278,7 @@ FURTHER_FACTS = (
             for men, what in _FORCED.items()
         }
         | {
-            f"gains_{men}": f"after every reply it can give mate or win a {what}, and a larger one than the reply took"
+            f"gains_{men}": f"after every reply the mover can give mate or win a {what}, larger than what it took"
             for men, what in _FORCED.items()
         }
         | {
@@ -291,7 +291,7 @@ FURTHER_FACTS = (
             for n in (1, 2, 4)
         }
         | {
-            f"evasions_at_most_{n}": f"gives check or threatens mate, and after all replies but {n} can give mate"
+            f"evasions_at_most_{n}": f"gives check or threatens mate, and at most {n} of the replies avoid the mate"
             for n in (1, 2)
         },
     ),
