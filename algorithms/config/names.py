@@ -46,14 +46,14 @@ def _strong_exact() -> dict[str, Any]:
         "regularizer": RegularizerConfig(ent_coef=0.06, ent_coef_final=0.01),
         "policy": NetworkConfig(
             network="move_net",
-            head_dim=128,  # enough to weigh so many facts against one another
+            head_dim=256,  # enough to weigh so many facts against one another
             facts=("exchange", "lines", "threats", "replies", "kings", "checks", "answers"),
         ),
         # Version 2 knows the moves to mate with three men, and the last term pays for each.
         "env": EnvConfig(
-            evaluator="builtin",
+            evaluator="builtin:depth=1",  # the facts see the opponent's reply, so the judge has to
             reward="asinh400_delta+outcome+3*mate_delta",
-            start_positions="0.1*bare_kings+0.2*decided+0.4*random_plies:2-40+0.15*phase_mix+0.15*openings",
+            start_positions="0.15*bare_kings+0.15*decided+0.4*random_plies:2-40+0.15*phase_mix+0.15*openings",
             max_plies=24,
         ),
         "optimizer": OptimizerConfig(learning_rate=5e-3, minibatch_size=64, warmup_updates=5),

@@ -8,7 +8,7 @@ _STOCKFISH = re.compile(
     r"stockfish-(?P<version>[^;]+);net=[^;]*;(?:.*;)?(?P<limit>depth|nodes)=(?P<amount>\d+);"
     r"(?P<mode>pure|fast);(?P<averaged>builtin=[\d.]+;)?v\d+(?P<more>;.*)?"
 )
-_BUILTIN = re.compile(r"builtin-v(?P<version>\d+)(?P<more>;.*)?")
+_BUILTIN = re.compile(r"builtin(;depth=(?P<depth>\d+);|-)v(?P<version>\d+)(?P<more>;.*)?")
 
 
 def judge_in_words(evaluator_id: str) -> str:
@@ -27,5 +27,6 @@ def judge_in_words(evaluator_id: str) -> str:
         return f"Stockfish {found['version']}, {limit}{fast}{second}"
     found = _BUILTIN.fullmatch(evaluator_id)
     if found:
-        return f"the built-in evaluator (v{found['version']})"
+        depth = f", depth {found['depth']}" if found["depth"] else ""
+        return f"the built-in evaluator (v{found['version']}{depth})"
     return evaluator_id

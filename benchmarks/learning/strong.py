@@ -27,12 +27,12 @@ ROOT = Path(__file__).resolve().parents[2]
 LONG_MOVES, SHORT_MOVES = 40_000_000, 10_000_000
 RUNS: dict[str, tuple[int, int]] = {
     "long-seed2": (2, LONG_MOVES),
-    "short-seed5": (5, SHORT_MOVES),
-    "short-seed6": (6, SHORT_MOVES),
-    "short-seed7": (7, SHORT_MOVES),
+    "short-seed8": (8, SHORT_MOVES),
+    "short-seed9": (9, SHORT_MOVES),
+    "short-seed10": (10, SHORT_MOVES),
 }
 """Run -> (seed, budget in scored moves). The settings were chosen on seed 1, in one run of 40 million moves; the facts
-`answers` and the width of the network on seeds 3 and 4."""
+`answers` on seeds 3 and 4, the width of the network and the depth of the judge on seed 5."""
 
 OPPONENTS, GAMES, MATCH_SEED = ("random", "material"), 400, 1_000
 LOWEST, LOWEST_GAMES = "engine:nodes=1,skill_level=0", 300

@@ -152,7 +152,8 @@ def make_evaluator(
     Args:
         name: "auto" (Stockfish where it is found, otherwise the built-in one, which is said once), "builtin",
             "stockfish", or "stockfish:" followed by settings: depth, nodes, pure, path, hash_mb, deadline_s (in quotes
-            where a value has commas), syzygy=FOLDER of endgame files, as in "builtin:syzygy=/files" too; or
+            where a value has commas), syzygy=FOLDER of endgame files, as in "builtin:syzygy=/files" too;
+            "builtin:depth=2", which searches every move for two plies before captures alone; or
             "module:Name" of an `Evaluator` of your own: a class or function that makes one without arguments.
             "-v1" behind the first word, as in "stockfish-v1:depth=4", gives the scores without the corrections of
             `JudgedEvaluator`. "ray:" before any but "auto" spreads the positions over a Ray cluster
@@ -176,9 +177,10 @@ def make_evaluator(
         near = meant(inner.partition(":")[0], ("builtin", "stockfish"))
         raise ValueError(f"evaluator {shown(name)} is unknown; expected one of {_NAMES}{near}")
     settings = {} if own else _parse_settings(name, text)
-    if kind == "builtin" and (wrong := sorted(settings.keys() - {"syzygy"})):
+    if kind == "builtin" and (wrong := sorted(settings.keys() - {"depth", "syzygy"})):
         raise ValueError(
-            f"evaluator {shown(name)}: unknown setting {wrong[0]}, which is one of Stockfish; expected syzygy or none"
+            f"evaluator {shown(name)}: unknown setting {wrong[0]}, which is one of Stockfish; expected depth, syzygy "
+            "or none"
         )
     version_1 = found is not None and found["version"] == "v1"
     if version_1 and "syzygy" in settings:
@@ -198,7 +200,7 @@ def make_evaluator(
                 "No Stockfish found: the built-in evaluator scores (see chess-lab check)",
                 stacklevel=2,
             )
-        kind = "builtin"
+        kind, settings = "builtin", {}  # those of Stockfish
     from chess_env.evaluators.builtin import BuiltinEvaluator
     from chess_env.evaluators.judge import JudgedEvaluator
     from chess_env.evaluators.syzygy import SyzygyTables
@@ -206,7 +208,7 @@ def make_evaluator(
     syzygy = None if folder is None else SyzygyTables(folder)
     search: BuiltinEvaluator | StockfishEvaluator
     if kind == "builtin":
-        search = BuiltinEvaluator(num_threads)
+        search = BuiltinEvaluator(num_threads, **settings)
     else:
         search = StockfishEvaluator(num_engines=num_engines, **settings)
     return _cached(search if version_1 else JudgedEvaluator(search, syzygy), cache)

@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 from chess_env.evaluators.protocol import RuleAwareEvaluator, Scores
 from chess_env.threads import Threads
 
+MAX_DEPTH = 3
+"""Plies that may be searched in full; each costs three to six times as much as the one before."""
+
 LEAST_PART = 64
 """Positions that are worth handing to another thread: about half a millisecond of search."""
 
@@ -25,17 +28,27 @@ class BuiltinEvaluator(RuleAwareEvaluator):
     Args:
         num_threads: threads that search, at most; they change no score. None: one for each core that the process may
             use.
+        depth: plies of which every move is searched before captures alone are, 0 to 3.
 
     Raises:
-        ValueError: `num_threads` is not None or a whole number from 1 on.
+        ValueError: `num_threads` is not None or a whole number from 1 on, or `depth` is outside its range.
     """
 
-    id = "builtin-v1"
-
-    def __init__(self, num_threads: int | None = 1) -> None:
+    def __init__(self, num_threads: int | None = 1, depth: int = 0) -> None:
+        if depth not in range(MAX_DEPTH + 1):
+            raise ValueError(
+                f"depth is {depth}: expected 0 to {MAX_DEPTH} for the built-in evaluator; Stockfish searches deeper, "
+                'as in "stockfish:depth=8"'
+            )
         super().__init__(Threads(num_threads))
+        self.depth = depth
         self.in_background = self.threads.num_threads > 1  # on one core a second thread only costs
         self._nodes = 0
+
+    @property
+    def id(self) -> str:
+        """`builtin-v1`, or such as `builtin;depth=2;v1`."""
+        return f"builtin;depth={self.depth};v1" if self.depth else "builtin-v1"
 
     def _score_ongoing(self, positions: NDArray[np.uint64]) -> Scores:
         return self.search(positions)[0]
@@ -53,7 +66,9 @@ class BuiltinEvaluator(RuleAwareEvaluator):
         with announced("the built-in evaluator", score_batch):
             visited = self.threads.over(
                 len(positions),
-                lambda part: int(score_batch(positions[part], scores[part], forcing[part])),
+                lambda part: int(
+                    score_batch(positions[part], scores[part], forcing[part], self.depth)
+                ),
                 least=LEAST_PART,
             )
         self._nodes += sum(visited)

@@ -1,10 +1,12 @@
-"""Quiescence search, compiled: captures and promotions, checks at the root, every evasion of a check.
+"""Quiescence search, compiled: captures and promotions, checks at its root, every evasion of a check.
 
 Alpha-beta on an explicit stack (cached machine code cannot call itself). Captures are ordered by most
 valuable victim, then least valuable attacker; those that cannot lift the score to alpha are skipped, and
 so are those that lose material by static exchange. A side in check may not stand pat and has all its
 evasions searched, so a mate score is a proof (perhaps not the shortest mate). Captures end by
-themselves, and nothing is searched below MAX_PLY or expanded after MAX_NODES.
+themselves, and nothing is searched more than QUIET_PLIES further or expanded after MAX_NODES.
+
+With a depth, all moves but castling and under-promotions are searched for so many plies first.
 
 In the order of the file: static exchange (does a capture lose material on its square?), the moves that are searched
 and the boards after them, the search.
@@ -18,6 +20,7 @@ import numpy as np
 from numba import carray
 from numpy.typing import NDArray
 
+from chess_env.evaluators.builtin import MAX_DEPTH
 from chess_env.evaluators.builtin.static_evaluation import evaluate
 from chess_env.jit import inlined, kernel, stack_words
 from chess_env.rules.bitboards import (
@@ -386,10 +389,13 @@ MATE = 30_000  # mate now, inside the search; one ply further away is one less
 MATE_BOUND = 29_000
 MATE_SCORE = 10_000  # mate in n moves is +-(MATE_SCORE - n) outside
 INFINITY = 32_000
-MAX_PLY = 8
-MAX_NODES = 20_000  # from here on nothing is expanded; random play needs up to about 3,000
+QUIET_PLIES = 8  # of captures and evasions below them
+MAX_NODES = (
+    20_000  # at depth 0; from here on nothing is expanded; random play needs up to about 3,000
+)
+NODES_SHIFT = 2  # each ply of depth allows four times as many
 MOVES_PER_PLY = 256
-_LEVELS = MAX_PLY + 1
+_LEVELS = MAX_DEPTH + QUIET_PLIES + 1
 _BOARD_WORDS, _NODE_WORDS, _MOVE_WORDS = 10 * _LEVELS, 8 * _LEVELS, MOVES_PER_PLY * _LEVELS
 DELTA = 60  # what a capture may gain beyond the victim's value
 ROUGH_MARGIN = 200  # what the evaluation may add to the material balance
@@ -397,7 +403,9 @@ ALPHA, BETA, BEST, STAND, NEXT, END, STAGE, FORCED = range(
     8
 )  # columns of a node; FORCED of the root alone
 ATTACKED, PINNED = 8, 9  # columns of a board after its eight words
-CAPTURES, EVASIONS, CHECKS, CUT = range(4)  # stages of a node
+CAPTURES, ALL, CHECKS, CUT = range(
+    4
+)  # stages of a node; ALL: the evasions of a check, or plies searched in full
 FEW_REPLIES = 2
 """A mate in two is looked for behind a check that leaves at most so many (`short_mates.py`)."""
 
@@ -468,7 +476,7 @@ def _store_board(boards, ply, board):
 
 
 @kernel
-def _open_node(boards, nodes, moves, ply, horizon):
+def _open_node(boards, nodes, moves, ply, depth, horizon):
     """Evaluates the board at `ply` and lists the moves to try there (none once its score is settled)."""
     board = load_board(boards, ply)
     own = board[OWN]
@@ -480,8 +488,9 @@ def _open_node(boards, nodes, moves, ply, horizon):
     nodes[ply, NEXT] = base
     nodes[ply, END] = base
     stuck = False
+    full = ply < depth and ply < horizon
     if checkers != U0 and ply < horizon:
-        nodes[ply, STAGE] = EVASIONS
+        nodes[ply, STAGE] = ALL
         nodes[ply, BEST] = ply - MATE
         king_targets = (
             KING[king] & ~own & ~attacked_by_opponent(board, occupied ^ square_bit(king), their)
@@ -493,12 +502,12 @@ def _open_node(boards, nodes, moves, ply, horizon):
         pinned = pinned_men(board, occupied)
         reach = EVERYWHERE, EVERYWHERE, EVERYWHERE
     else:
-        nodes[ply, STAGE] = CAPTURES
+        nodes[ply, STAGE] = CUT  # until there is something to try
         if ply == 1 and checkers != U0:  # out of nodes: the replies are not listed
             nodes[0, FORCED] = 1
         # A side with king and pawns only may be stalemated: it is evaluated in full and asked for moves.
         bare = own & ~(board[PAWNS] | board[KINGS]) == U0
-        if ply > 0 and not bare:
+        if ply > 0 and not bare and not full:
             rough = rough_score(board, own, their)
             nodes[ply, BEST] = rough - ROUGH_MARGIN
             if rough - ROUGH_MARGIN >= nodes[ply, BETA]:
@@ -512,33 +521,37 @@ def _open_node(boards, nodes, moves, ply, horizon):
         nodes[ply, BEST] = stand
         king_targets = KING[king] & ~own & ~their_attacks
         stuck = bare and king_targets == U0
-        if (stand >= nodes[ply, BETA] and not stuck) or ply >= horizon:
+        if (stand >= nodes[ply, BETA] and not stuck and not full) or ply >= horizon:
             return
         pinned = pinned_men(board, occupied)
         boards[ply, ATTACKED] = their_attacks
         boards[ply, PINNED] = pinned
         allowed = their
         pushes = LAST_RANK
-        king_targets &= their
-        if stuck:
+        if full or stuck:
             allowed = ~own
             pushes = ~own
+        if not full:
+            king_targets &= their
     end = moves_to(board, allowed, pushes, king_targets, pinned, reach, moves, base)
     if ply == 1 and checkers != U0 and end - base <= FEW_REPLIES:
         nodes[0, FORCED] = 1
-    if stuck:
-        if end == base:
+    if checkers == U0:
+        if (full or stuck) and end == base:
             nodes[ply, BEST] = 0
             return
-        if nodes[ply, STAND] >= nodes[ply, BETA]:
+        if full:
+            nodes[ply, BEST] = -INFINITY
+        elif nodes[ply, STAND] >= nodes[ply, BETA]:
             return
+        nodes[ply, STAGE] = ALL if full else CAPTURES
     nodes[ply, ALPHA] = max(nodes[ply, BEST], nodes[ply, ALPHA])
     nodes[ply, END] = end
 
 
 @inlined
-def _is_hopeless(board, boards, nodes, ply, move):
-    """Whether a capture cannot lift the score to alpha or loses material; at the root a check never is."""
+def _is_hopeless(board, boards, nodes, ply, depth, move):
+    """Whether a capture cannot lift the score to alpha or loses material; where checks are tried one never is."""
     start, end, kind, victim = move & 63, move >> 6 & 63, move >> 12 & 7, move >> 15 & 7
     bound = nodes[ply, STAND] + VALUE[victim] + DELTA
     if kind == 0 and end >= 56:
@@ -548,14 +561,14 @@ def _is_hopeless(board, boards, nodes, ply, move):
         if kind <= victim or not defended or exchange_is_good(board, start, end):
             return False
         bound = nodes[ply, BEST]
-    if ply == 0 and checkers_of(play(board, start, end, kind)) != U0:
+    if ply == depth and checkers_of(play(board, start, end, kind)) != U0:
         return False
     nodes[ply, BEST] = max(bound, nodes[ply, BEST])
     return True
 
 
 @inlined
-def _next_move(boards, nodes, moves, ply):
+def _next_move(boards, nodes, moves, ply, depth):
     """int64: the next move to search at `ply`; -1 when none is left."""
     while True:
         first, last = nodes[ply, NEXT], nodes[ply, END]
@@ -564,30 +577,33 @@ def _next_move(boards, nodes, moves, ply):
             move = _take_best(moves, first, last)
             if nodes[ply, STAGE] != CAPTURES:
                 return move
-            if not _is_hopeless(load_board(boards, ply), boards, nodes, ply, move):
+            if not _is_hopeless(load_board(boards, ply), boards, nodes, ply, depth, move):
                 return move
-        elif ply == 0 and nodes[ply, STAGE] == CAPTURES:
-            board = load_board(boards, ply)
+        elif ply == depth and nodes[ply, STAGE] == CAPTURES:
+            board, base = load_board(boards, ply), ply * MOVES_PER_PLY
+            attacked, pinned = boards[ply, ATTACKED], boards[ply, PINNED]
             nodes[ply, STAGE] = CHECKS
-            nodes[ply, NEXT] = 0
+            nodes[ply, NEXT] = base
             nodes[ply, END] = checking_moves(
-                board, occupied_squares(board), boards[0, ATTACKED], boards[0, PINNED], moves, 0
+                board, occupied_squares(board), attacked, pinned, moves, base
             )
         else:
             return -1
 
 
 @kernel
-def search(boards, nodes, moves):
+def search(boards, nodes, moves, depth):
     """(int64 score of boards[0] from its mover's view in centipawns or as +-(MATE - plies), int64 nodes searched)."""
     ply = 0
+    horizon = depth + QUIET_PLIES
+    most = MAX_NODES << NODES_SHIFT * depth
     visited = 1
     nodes[0, ALPHA] = -INFINITY
     nodes[0, BETA] = INFINITY
     nodes[0, FORCED] = 0
-    _open_node(boards, nodes, moves, 0, MAX_PLY)
+    _open_node(boards, nodes, moves, 0, depth, horizon)
     while True:
-        move = _next_move(boards, nodes, moves, ply)
+        move = _next_move(boards, nodes, moves, ply, depth)
         if move >= 0:
             child = play(load_board(boards, ply), move & 63, move >> 6 & 63, move >> 12 & 7)
             nodes[ply + 1, ALPHA] = -nodes[ply, BETA]
@@ -595,7 +611,7 @@ def search(boards, nodes, moves):
             ply += 1
             visited += 1
             _store_board(boards, ply, child)
-            _open_node(boards, nodes, moves, ply, MAX_PLY if visited < MAX_NODES else 0)
+            _open_node(boards, nodes, moves, ply, depth, horizon if visited < most else 0)
         elif ply == 0:
             return nodes[0, BEST], visited
         else:
@@ -628,9 +644,10 @@ def _has_more_checks(board):
 
 
 @kernel
-def score_batch(positions, scores, forcing):
+def score_batch(positions, scores, forcing, depth):
     """int64 nodes searched; writes to `scores` (int32 [N]) the score of each position (uint64 [N, 8]).
 
+    `depth` is the number of plies of which every move is searched, 0 to MAX_DEPTH.
     Writes to `forcing` (bool [N]) False where no check of the mover leaves at most `FEW_REPLIES`. The positions must
     have legal moves: how a finished game scores is not a matter of search.
     """
@@ -641,7 +658,7 @@ def score_batch(positions, scores, forcing):
     for i in range(positions.shape[0]):
         for word in range(8):
             boards[0, word] = positions[i, word]
-        score, count = search(boards, nodes, moves)
+        score, count = search(boards, nodes, moves, depth)
         scores[i] = to_centipawns(score)
         forcing[i] = nodes[0, FORCED] != 0 or _has_more_checks(load_board(positions, i))
         visited += count
