@@ -11,13 +11,15 @@ import argparse
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.records.report import print_table, save
-from chess_env.evaluators import make_evaluator
+from chess_env.evaluators import Evaluator, make_evaluator
+from chess_env.evaluators.builtin import MAX_DEPTH
 from chess_env.rules.fen import pack_fens
 from chess_env.rules.rules import ONGOING, apply_batch, legal_actions_batch, status_batch
 
@@ -48,6 +50,10 @@ def positions_per_cpu_s(work: Callable[[], int]) -> float:
     return count / (time.process_time() - started)
 
 
+def _score(evaluator: Evaluator, positions: NDArray[np.uint64]) -> int:
+    return len(evaluator.evaluate(positions))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -70,10 +76,14 @@ def main() -> None:
         )
 
     contestants: dict[str, Callable[[], int]] = {
-        "evaluate, one batch": lambda: len(builtin.evaluate(positions)),
+        "evaluate, one batch": partial(_score, builtin, positions),
         "evaluate, batches of 64": score_in_chunks,
         "score_moves (per move)": score_all_moves,
     }
+    for depth in range(1, MAX_DEPTH + 1):
+        deeper = make_evaluator(f"builtin:depth={depth}")
+        some = positions[:: 4**depth]
+        contestants[f"evaluate, one batch, depth {depth}"] = partial(_score, deeper, some)
     rates: dict[str, list[float]] = {name: [] for name in contestants}
     builtin.evaluate(positions)  # compiles
     before = builtin.counters()

@@ -186,6 +186,10 @@ def make_evaluator(
     if version_1 and "syzygy" in settings:
         raise ValueError(f"evaluator {shown(name)}: version 1 has no Syzygy files; leave out -v1")
     folder = settings.pop("syzygy", None)
+    from chess_env.evaluators.builtin import BuiltinEvaluator, require_depth
+
+    if kind == "builtin":
+        require_depth(settings.get("depth", 0))
     if on_cluster:
         from chess_env.evaluators.cluster import ClusterEvaluator
 
@@ -201,7 +205,6 @@ def make_evaluator(
                 stacklevel=2,
             )
         kind, settings = "builtin", {}  # those of Stockfish
-    from chess_env.evaluators.builtin import BuiltinEvaluator
     from chess_env.evaluators.judge import JudgedEvaluator
     from chess_env.evaluators.syzygy import SyzygyTables
 

@@ -111,7 +111,8 @@ def test_what_is_no_position_is_refused_by_index(
     ("name", "expected"),
     [
         ("stokfish", "'stokfish' is unknown"),
-        ("builtin:depth=4", "unknown"),
+        ("builtin:nodes=4", "unknown setting nodes, which is one of Stockfish; expected depth"),
+        ("builtin:depth=4", "depth is 4: expected 0 to 3 .*stockfish:depth=8"),
         ("stockfish:deep=4", "unknown setting 'deep=4'"),
         ("stockfish:depth", "unknown setting 'depth'"),
         ("stockfish:depth=4,dept=5", "unknown setting 'dept=5'.*in quotes.*STOCKFISH_PATH"),

@@ -241,7 +241,6 @@ def test_an_evaluator_uses_the_files_that_are_named_and_says_so_in_its_id(
         ("builtin-v1:syzygy=FOLDER", "version 1 has no Syzygy files"),
         ("stockfish-v1:depth=3,syzygy=FOLDER", "version 1 has no Syzygy files"),
         ("builtin:syzygy=FOLDER/none", "there is no such folder"),
-        ("builtin:depth=3", "unknown setting depth, which is one of Stockfish"),
     ],
 )
 def test_files_that_cannot_be_used_are_refused_by_name(real: Path, name: str, message: str) -> None:

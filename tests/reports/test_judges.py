@@ -25,6 +25,7 @@ from chess_env.positions.heldout import load_heldout
         ),
         ("builtin-v1", "the built-in evaluator (v1)"),
         ("builtin-v2", "the built-in evaluator (v2)"),
+        ("builtin;depth=2;v2", "the built-in evaluator (v2, depth 2)"),
         ("my-net;depth=4", "my-net;depth=4"),
         ("stockfish-of-mine", "stockfish-of-mine"),
         ("", ""),

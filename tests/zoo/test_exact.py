@@ -1,13 +1,15 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from algorithms.exact import Exact
+from algorithms.core.losses import expected_advantage
+from algorithms.exact import Exact, forward_kl
 from algorithms.grpo import GRPO
 from algorithms.reinforce import Reinforce
 from algorithms.testing.cases import Case, noise_like, random_case
@@ -99,3 +101,44 @@ def test_equal_rewards_teach_nothing(scale: str) -> None:
     equal = torch.where(case.batch.valid, 0.3, 0.0).double()
     advantages = case.algorithm.advantages(dataclasses.replace(case.batch, rewards=equal))
     assert float(advantages.abs().max()) < 1e-9
+
+
+def test_by_hand_the_forward_kl_pulls_towards_the_softmax_of_the_rewards() -> None:
+    """Rewards 0 and .1 ln 3 at .1 are odds of 3: the gradient in the logits is pi - (1/4, 3/4)."""
+    logits = torch.zeros(1, 3, dtype=torch.float64, requires_grad=True)
+    rewards = torch.tensor([[0.0, 0.1 * math.log(3), 99.0]], dtype=torch.float64)
+    valid = torch.tensor([[True, True, False]])
+    logprobs = torch.where(valid, logits, -torch.inf).log_softmax(-1)
+    loss = forward_kl(torch.where(valid, logprobs, 0.0), rewards, valid, 0.1)
+    torch.testing.assert_close(loss.sum(), torch.tensor(math.log(2), dtype=torch.float64))
+    (gradient,) = torch.autograd.grad(loss.sum(), logits)
+    torch.testing.assert_close(gradient, torch.tensor([[0.25, -0.25, 0.0]], dtype=torch.float64))
+    nothing = forward_kl(logprobs.detach(), rewards, torch.zeros_like(valid), 0.1)
+    assert (nothing == 0).all()
+
+
+@pytest.mark.parametrize("temperature", [0.05, 1.0])
+def test_the_forward_kl_has_its_minimum_at_the_softmax_of_the_rewards(temperature: float) -> None:
+    algorithm = Exact(forward_kl_temperature=temperature)
+    case = random_case(algorithm, seed=6, temperature=1.0, dtype=torch.float64)
+    flat = case.flat
+    rewards = case.batch.flatten(case.batch.rewards)
+    target = torch.where(flat.valid, rewards / temperature, -torch.inf).softmax(-1)
+    logits = case.logits.clone().requires_grad_()
+    (gradient,) = torch.autograd.grad(mean_loss(case, logits), logits)
+    probs = case.dist(case.logits).probs
+    pull = torch.zeros_like(probs).scatter_add(-1, flat.slots, torch.where(flat.valid, target, 0.0))
+    torch.testing.assert_close(gradient, (probs - pull) / flat.num_states, rtol=1e-6, atol=1e-9)
+
+
+def test_a_move_that_is_hardly_played_is_found_by_the_forward_kl_alone() -> None:
+    rewards, valid = torch.tensor([[1.0, 0.0]]).double(), torch.ones(1, 2, dtype=torch.bool)
+    pulls = []
+    for loss_of in (
+        lambda logprobs: forward_kl(logprobs, rewards, valid, 0.1),
+        lambda logprobs: expected_advantage(logprobs, rewards),
+    ):
+        logits = torch.tensor([[-9.0, 0.0]], dtype=torch.float64, requires_grad=True)
+        (gradient,) = torch.autograd.grad(loss_of(logits.log_softmax(-1)).sum(), logits)
+        pulls.append(-float(gradient[0, 0]))
+    assert pulls[0] > 0.99 and 0 < pulls[1] < 2e-4

@@ -18,6 +18,15 @@ LEAST_PART = 64
 """Positions that are worth handing to another thread: about half a millisecond of search."""
 
 
+def require_depth(depth: int) -> None:
+    """None; raises ValueError where the built-in evaluator does not search to this depth."""
+    if depth not in range(MAX_DEPTH + 1):
+        raise ValueError(
+            f"depth is {depth}: expected 0 to {MAX_DEPTH} for the built-in evaluator; Stockfish searches deeper, "
+            'as in "stockfish:depth=8"'
+        )
+
+
 class BuiltinEvaluator(RuleAwareEvaluator):
     """Scores by quiescence search (`quiescence.py`) over a static evaluation (`static_evaluation.py`).
 
@@ -35,11 +44,7 @@ class BuiltinEvaluator(RuleAwareEvaluator):
     """
 
     def __init__(self, num_threads: int | None = 1, depth: int = 0) -> None:
-        if depth not in range(MAX_DEPTH + 1):
-            raise ValueError(
-                f"depth is {depth}: expected 0 to {MAX_DEPTH} for the built-in evaluator; Stockfish searches deeper, "
-                'as in "stockfish:depth=8"'
-            )
+        require_depth(depth)
         super().__init__(Threads(num_threads))
         self.depth = depth
         self.in_background = self.threads.num_threads > 1  # on one core a second thread only costs

@@ -16,7 +16,7 @@ from chess_env.evaluators.uci import EngineError
 
 @pytest.mark.parametrize(
     "name",
-    ["ray", "ray:", "ray:auto", "ray:ray:builtin", "ray:builtin:depth=4", "ray:stokfish:depth=4"],
+    ["ray", "ray:", "ray:auto", "ray:ray:builtin", "ray:builtin:nodes=4", "ray:stokfish:depth=4"],
 )
 def test_a_name_that_no_node_could_make_is_refused_before_ray_is_looked_for(name: str) -> None:
     with pytest.raises(ValueError, match="unknown"):
@@ -24,6 +24,8 @@ def test_a_name_that_no_node_could_make_is_refused_before_ray_is_looked_for(name
 
 
 def test_a_wrong_setting_is_refused_under_the_whole_name() -> None:
+    with pytest.raises(ValueError, match="expected 0 to 3"):
+        make_evaluator("ray:builtin:depth=4")
     with pytest.raises(
         ValueError, match="'ray:stockfish:depth=x': depth is 'x', expected a number"
     ):
