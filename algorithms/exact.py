@@ -65,8 +65,9 @@ class Exact:
 
     def needs(self) -> Needs:
         """The score of every legal move."""
-        in_reward_units = self.advantage_scale == "none" and self.forward_kl_temperature is None
-        return Needs(all_moves=True, reward_units=in_reward_units)
+        fits = self.forward_kl_temperature is not None
+        in_reward_units = self.advantage_scale == "none" and not fits
+        return Needs(all_moves=True, reward_units=in_reward_units, fits_rewards=fits)
 
     def controls(self) -> Controls:
         """No bounds."""

@@ -74,7 +74,7 @@ class FlowRL:
 
     def needs(self) -> Needs:
         """The reference policy's distribution."""
-        return Needs(reference=True, group_scale=self.advantage_scale)
+        return Needs(reference=True, fits_rewards=True, group_scale=self.advantage_scale)
 
     def controls(self) -> Controls:
         """No bounds."""

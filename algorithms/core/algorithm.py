@@ -136,6 +136,8 @@ class Needs:
             something else. The signal chain compares them.
         reference: `FlatBatch.ref_legal_logprobs` holds the reference policy's distribution, and the loss may pull
             towards it where the advantages are 0.
+        fits_rewards: the policy is fitted to a distribution that the rewards make, so the loss need not go where the
+            advantages point.
         success_rewards: the rewards are 1 or 0, success or failure (`env.reward` success by default). The
             advantages refuse any other with `core.advantages.require_success`.
         tempered: a slice of the batch is replaced by successes at another temperature, and `RolloutBatch.tempered`
@@ -153,6 +155,7 @@ class Needs:
     reward_units: bool = True
     group_scale: AdvantageScale | None = None
     reference: bool = False
+    fits_rewards: bool = False
     success_rewards: bool = False
     tempered: Tempered | None = None
 

@@ -413,15 +413,13 @@ class Look:
         sampler, draw, reward, credit, named, *redrawn, self._built = shares
         # A correction is what makes up for another sampler.
         drawn_by = 1.0 if states.correction is not None else sampler
-        # A loss that pulls towards the reference need not go where the advantages point.
-        elsewhere = self._twin.algorithm.needs().reference
         metrics = {
             "signal/samples": counted.sum(-1).mean().item(),
             "signal/draw": draw,
             "signal/draw_expected": sum(redrawn) / len(redrawn) if redrawn else 1.0,
             "signal/credit": _quotient(credit, reward),
             "signal/ratio": drawn_by
-            if elsewhere
+            if self._twin.algorithm.needs().fits_rewards
             else min(drawn_by, _quotient(self._built, credit)),
         }
         # An opponent answers before the reward is paid, or only the game's end is: no single move decides it.

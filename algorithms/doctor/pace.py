@@ -34,7 +34,8 @@ FREE = frozenset(
 """Settings in which such runs may differ: they change no more than a seed does, or what is looked at."""
 
 SINCE: dict[str, Any] = {
-    "algorithm.dual_clip": None, "algorithm.gate_scale": "std", "algorithm.top_entropy_fraction": 1.0,
+    "algorithm.dual_clip": None, "algorithm.forward_kl_temperature": None, "algorithm.gate_scale": "std",
+    "algorithm.top_entropy_fraction": 1.0,
     "init_logit_scale": 1.0, "optimizer.sampler_correction": "none", "policy.facts": [],
     "regularizer.clip_controller": "none", "regularizer.repo_r_controller": "none",
 }  # fmt: skip

@@ -115,6 +115,7 @@ def test_reward_ratio_and_step_lose_nothing_in_a_sound_update_of(
         {"signal_chain": "full"},
         {"optimizer": OptimizerConfig(frozen_layers=("embedding",), warmup_updates=3)},
         {"rollout": RolloutConfig(num_envs=16, num_plies=2, temperature=1.3)},
+        {"preset": "exact", "algorithm": {"forward_kl_temperature": 0.1}},
     ],
     ids=[
         "games",
@@ -124,6 +125,7 @@ def test_reward_ratio_and_step_lose_nothing_in_a_sound_update_of(
         "full",
         "frozen layers",
         "temperature",
+        "forward KL",
     ],
 )
 def test_nothing_is_lost_either_with(changes: dict[str, Any], tmp_path: Path) -> None:

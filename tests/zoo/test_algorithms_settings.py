@@ -94,6 +94,7 @@ def test_what_the_algorithms_ask_the_loop_for() -> None:
         - {"exact", "reinforce", "ppo", "ppo_one_ply", "maxrl", "pass_at_k"}
         - {"w_reinforce", "nsr", "aepo"},
         "reference": {"flowrl"},
+        "fits_rewards": {"flowrl"},
         "reward_units": needs.keys()
         - {"grpo", "dapo", "adapo", "ppo", "ppo_one_ply", "gspo", "flowrl"}
         - {"maxrl", "pass_at_k", "w_reinforce", "aepo"},
