@@ -12,7 +12,7 @@ from chess_env.evaluators.protocol import RuleAwareEvaluator, Scores
 from chess_env.threads import Threads
 
 MAX_DEPTH = 3
-"""Plies that may be searched in full; each costs three to six times as much as the one before."""
+"""Plies that may be searched in full; each costs two to five times as much as the one before."""
 
 LEAST_PART = 64
 """Positions that are worth handing to another thread: about half a millisecond of search."""
