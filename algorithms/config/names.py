@@ -44,7 +44,7 @@ _WHOLE_GAMES: dict[str, Any] = {
 def _strong_exact() -> dict[str, Any]:
     # A function, because to check the names of facts imports their kernels.
     return {
-        # Of the reward: 39 centipawns in an even game.
+        # In units of the reward: 39 centipawns in an even game.
         "algorithm": Exact(forward_kl_temperature=0.025),
         "policy": NetworkConfig(
             network="move_net",

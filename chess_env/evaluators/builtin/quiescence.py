@@ -390,10 +390,8 @@ MATE_BOUND = 29_000
 MATE_SCORE = 10_000  # mate in n moves is +-(MATE_SCORE - n) outside
 INFINITY = 32_000
 QUIET_PLIES = 8  # of captures and evasions below them
-MAX_NODES = (
-    20_000  # at depth 0; from here on nothing is expanded; random play needs up to about 3,000
-)
-NODES_SHIFT = 2  # each ply of depth allows four times as many
+MAX_NODES = 20_000  # from here on nothing is expanded; random play needs up to about 3,000
+NODES_SHIFT = 2  # each ply of depth allows four times as many nodes
 MOVES_PER_PLY = 256
 _LEVELS = MAX_DEPTH + QUIET_PLIES + 1
 _BOARD_WORDS, _NODE_WORDS, _MOVE_WORDS = 10 * _LEVELS, 8 * _LEVELS, MOVES_PER_PLY * _LEVELS
@@ -403,9 +401,7 @@ ALPHA, BETA, BEST, STAND, NEXT, END, STAGE, FORCED = range(
     8
 )  # columns of a node; FORCED of the root alone
 ATTACKED, PINNED = 8, 9  # columns of a board after its eight words
-CAPTURES, ALL, CHECKS, CUT = range(
-    4
-)  # stages of a node; ALL: the evasions of a check, or plies searched in full
+CAPTURES, ALL, CHECKS, CUT = range(4)  # stages of a node; all moves: evasions, and within the depth
 FEW_REPLIES = 2
 """A mate in two is looked for behind a check that leaves at most so many (`short_mates.py`)."""
 
