@@ -450,6 +450,8 @@ class Look:
         loss = loss_of(dataclasses.replace(self._twin, passes=seen), states)
         policy, _ = seen.pull(loss.policy)
         whole, values_pull = seen.pull(loss.total)
+        if self._twin.algorithm.needs().fits_rewards:  # such a loss is not made of the advantages
+            return [policy, policy, whole], values_pull
         probs, logprobs = loss.dist.probs.detach(), loss.dist.gather(flat.slots).detach()
         grown = logprobs if self._twin.algorithm.needs().all_moves else logprobs - flat.old_logprobs
         # A log-probability moves by 1 / temperature of what its logit does.
