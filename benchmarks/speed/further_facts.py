@@ -2,25 +2,42 @@
 
     python -m benchmarks.speed.further_facts [--json benchmarks/results/further_facts.json]
 
-Positions are those of `benchmarks.speed.move_facts`. Times are CPU times of this process pinned to one core; the
-cost of a group is the median over the rounds of its time less that of the usual facts in the same round.
+Positions come from random play of 2 to 60 plies. Times are CPU times of this process pinned to one core; the cost of a
+group is the median over the rounds of its time less that of the usual facts in the same round.
 """
 
 from __future__ import annotations
 
+import argparse
+import os
 import statistics
 import time
+from pathlib import Path
+
+import numpy as np
 
 from benchmarks.records.report import print_table, save
-from benchmarks.speed.move_facts import POSITIONS, asked, drawn
 from chess_env.move_facts import FURTHER_GROUPS, FactsAsked, facts_asked, move_facts_batch
+from chess_env.positions.start_positions import RandomPlies
+from chess_env.rules.rules import legal_actions_batch
 
+POSITIONS = 2000
 USUAL = "usual facts"
 
 
 def main() -> None:
-    arguments = asked(__doc__)
-    positions, legal_ids, num_legal = drawn(arguments.seed)
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--json", type=Path, default=None, help="write the figures here too")
+    arguments = parser.parse_args()
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    source = RandomPlies(2, 60, exclude_heldout=False)
+    rng = np.random.default_rng(arguments.seed)
+    positions = np.array([source.sample(rng) for _ in range(POSITIONS)])
+    legal_ids, num_legal = legal_actions_batch(positions)
+    legal_ids = np.ascontiguousarray(legal_ids[:, : num_legal.max()])
     contestants: dict[str, FactsAsked] = {USUAL: True}
     contestants |= {group: (group,) for group in FURTHER_GROUPS}
     contestants["all groups"] = FURTHER_GROUPS
