@@ -34,7 +34,6 @@ STRONG = "strong"
 _WHOLE_GAMES: dict[str, Any] = {
     "rollout": RolloutConfig(num_envs=64, num_plies=4, greedy_fraction=0.7),
     "match": MatchConfig(opponents=("random", "material"), games=40, interval_updates=500),
-    "total_moves": 40_000_000,
     "eval_interval_updates": 50,
     "diagnostics_interval_updates": 200,
     "checkpoint_interval_updates": 200,
@@ -48,17 +47,18 @@ def _strong_exact() -> dict[str, Any]:
         "algorithm": Exact(forward_kl_temperature=0.025),
         "policy": NetworkConfig(
             network="move_net",
-            head_dim=192,  # enough to weigh so many facts against one another
-            facts=("exchange", "lines", "threats", "replies", "kings", "checks", "answers"),
+            head_dim=384,  # enough to weigh so many facts against one another
+            facts=("exchange", "lines", "threats", "replies", "kings", "answers", "structure"),
         ),
         # Version 2 knows the moves to mate with three men, and the last term pays for each.
         "env": EnvConfig(
             evaluator="builtin:depth=1",  # the facts see the opponent's reply, so the judge has to
             reward="asinh400_delta+outcome+3*mate_delta",
-            start_positions="0.15*bare_kings+0.15*decided+0.4*random_plies:2-40+0.15*phase_mix+0.15*openings",
+            start_positions="0.15*bare_kings+0.15*decided+0.25*random_plies:2-40+0.15*phase_mix+0.3*openings",
             max_plies=24,
         ),
         "optimizer": OptimizerConfig(learning_rate=5e-3, minibatch_size=64, warmup_updates=5),
+        "total_moves": 80_000_000,
     }
 
 
@@ -74,6 +74,7 @@ def _strong_grpo() -> dict[str, Any]:
             max_plies=16,
         ),
         "optimizer": OptimizerConfig(learning_rate=2e-3, minibatch_size=64, warmup_updates=5),
+        "total_moves": 40_000_000,
     }
 
 

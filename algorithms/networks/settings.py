@@ -90,8 +90,8 @@ class NetworkConfig:
             learning always runs the policy in evaluation mode, where it has no effect: dropout
             would make every ratio wrong.
         facts: groups of facts of each move that the network reads beyond the usual ones, out of "exchange", "lines",
-            "threats", "replies", "kings" and "checks" (`chess_env.move_facts.FURTHER_FACTS`). docs/networks.md says
-            what each costs.
+            "threats", "replies", "kings", "answers" and "structure" (`chess_env.move_facts.FURTHER_FACTS`).
+            docs/networks.md says what each costs.
     """
 
     network: str = DEFAULT_NETWORK

@@ -23,6 +23,7 @@ from chess_env.move_facts.kernel import (
     kind_at,
     reach_of,
 )
+from chess_env.move_facts.structure import write_side
 from chess_env.move_facts.table import FURTHER_GROUPS
 from chess_env.move_facts.table import FURTHER_INDEX as X
 from chess_env.moves import ACTION_FROM, ACTION_PROMOTION, ACTION_TO
@@ -500,48 +501,6 @@ def _largest_won(position: Positions, actions: Actions, count: int) -> int:
     return largest
 
 
-@kernel
-def _write_checks(
-    child: Positions,
-    replies: Actions,
-    count: int,
-    gives_check: NDArray[np.bool_],
-    scratch: NDArray[np.uint64],
-    answers: Actions,
-    spare: Actions,
-    out: Facts,
-) -> None:
-    """Writes the group `checks` of a move that gives check and leaves `count` replies, at least one.
-
-    Args:
-        child: packed.
-        replies: its legal moves.
-        count: how many.
-        gives_check: scratch.
-        scratch: uint64 [2, 8].
-        answers: scratch.
-        spare: scratch.
-        out: where it is written.
-    """
-    reply = scratch[0]
-    checks_again, always_mate, least = True, True, 5
-    for slot in range(count):
-        apply(child, replies[slot], reply)
-        num_answers = legal_actions_of(reply, answers)
-        checks, mates = _checks(reply, answers, num_answers, gives_check, scratch[1], spare)
-        won = _largest_won(reply, answers, num_answers)
-        checks_again, always_mate = checks_again and checks > 0, always_mate and mates
-        least = min(least, 5 if mates else won)
-        if mates:
-            out[X.hopes_for_mate] = 1
-        if won == QUEENS:
-            out[X.hopes_for_queen] = 1
-    out[X.forces_reply] = count == 1
-    out[X.forces_check], out[X.forces_mate] = checks_again, always_mate
-    for step in range(4):
-        out[X.forces_pawn + step] = least > step
-
-
 @inlined
 def _size(kind: int) -> int:
     """int64: 1 a pawn, 2 a knight or bishop, 3 a rook, 4 a queen, 5 a king; 0 for `NO_KIND`."""
@@ -645,8 +604,8 @@ def _write_answers(
 
 _GROUPS = FURTHER_GROUPS.index
 _EXCHANGE, _LINES, _THREATS = _GROUPS("exchange"), _GROUPS("lines"), _GROUPS("threats")
-_REPLIES, _KINGS, _CHECKS = _GROUPS("replies"), _GROUPS("kings"), _GROUPS("checks")
-_ANSWERS = _GROUPS("answers")
+_REPLIES, _KINGS, _ANSWERS = _GROUPS("replies"), _GROUPS("kings"), _GROUPS("answers")
+_STRUCTURE = _GROUPS("structure")
 
 
 @kernel
@@ -702,13 +661,6 @@ def write_further_facts(
             if first[_KINGS] >= 0:
                 _write_kings(child, replier, mover, out[first[_KINGS] :])
             checked = mover.all & child[KINGS] & own != U0
-            if first[_CHECKS] >= 0 and checked:
-                count = legal_actions_of(child, replies)
-                if count:
-                    written = out[first[_CHECKS] :]
-                    _write_checks(
-                        child, replies, count, gives_check, scratch, answers, spare, written
-                    )
             threats, mates = 0, False
             if not checked and (first[_THREATS] >= 0 or first[_ANSWERS] >= 0):
                 _passed(child, passed)
@@ -726,3 +678,11 @@ def write_further_facts(
                     _write_answers(
                         child, replies, count, looms, gives_check, scratch, answers, spare, written
                     )
+            if first[_STRUCTURE] >= 0:
+                written = out[first[_STRUCTURE] :]
+                write_side(child, replier, mover, written[X.opponent_isolated_pawns :])
+                _passed(child, passed)
+                men, own = occupied_squares(passed), passed[OWN]
+                mover = attacks_of(passed, own, men, True)
+                replier = attacks_of(passed, men ^ own, men, False)
+                write_side(passed, mover, replier, written)

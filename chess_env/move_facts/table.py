@@ -137,6 +137,62 @@ _FORCED = {
 }
 """What is won at least, undefended or by a lesser man."""
 
+MOST_SQUARES = 32
+"""Up to it the squares are counted that the men of a kind attack."""
+
+
+def _structure(side: str, men: str) -> list[MoveFact]:
+    """The pawns of one side, the squares that its men attack, and what covers its king."""
+    centre = "d4, e4, d5 and e5"
+    pawns = {
+        "isolated": "with no other on the files beside them",
+        "doubled": "with another before them on their file",
+        "backward": "with none level or behind on the files beside, and whose next square an enemy pawn attacks",
+        "connected": "that another defends or stands beside",
+        "passed": "that no enemy pawn can stop or take, the foremost of their file",
+    }
+    counts = {
+        **{f"{name}_pawns": (8, f"{men} pawns {what}") for name, what in pawns.items()},
+        "passed_pawns_blocked": (8, f"{men} passed pawns that a man stands before"),
+        "passed_rank": (
+            6,
+            f"ranks that the furthest of {men} passed pawns has left behind; 0 without one",
+        ),
+        "passed_own_king": (7, f"steps of {men} king to the square before that pawn"),
+        "passed_their_king": (7, "steps of the other king to that square"),
+        **{
+            f"{kind}_squares": (
+                MOST_SQUARES,
+                f"squares that {men} {kind}s attack, not those of own men or that an enemy pawn attacks; "
+                f"{MOST_SQUARES} at most",
+            )
+            for kind in KINDS[1:5]
+        },
+        **{
+            f"{kind}s_near_king": (8, f"squares beside the other king that {men} {kind}s attack")
+            for kind in KINDS[1:5]
+        },
+        "king_shield": (8, f"{men} pawns on its ranks 2 to 4, on the king's file and those beside"),
+        "centre_pawns": (4, f"{men} pawns on {centre}"),
+        "centre_squares": (4, f"squares of {centre} that {men} men attack"),
+    }
+    there = (
+        {"king_file_open": f"no pawn of {men[:-2]} is on its king's file"}
+        | _at_least("bishops", (2,), f"of {men} men are bishops")
+        | _at_least(
+            "outposts",
+            (1, 2),
+            f"of {men} knights and bishops are defended by a pawn where no enemy pawn can ever attack",
+        )
+        | _at_least("open_rooks", (1, 2), f"of {men} rooks have no pawn on their file")
+        | _at_least(
+            "half_open_rooks", (1, 2), f"of {men} rooks have only enemy pawns on their file"
+        )
+    )
+    found = [MoveFact(f"{side}_{name}", "structure", *row) for name, row in counts.items()]
+    return found + _rows("structure", {f"{side}_{name}": what for name, what in there.items()})
+
+
 FURTHER_FACTS = (
     *_rows(
         "exchange",
@@ -255,22 +311,6 @@ FURTHER_FACTS = (
         for side, men in _SIDES.items()
     ),
     *_rows(
-        "checks",
-        {
-            "forces_reply": "gives check, and the opponent has one reply",
-            "forces_check": "gives check, and after every reply the mover can give check again",
-            "forces_mate": "gives check, and after every reply the mover can give mate",
-        }
-        | {
-            f"forces_{men}": f"gives check, and after every reply the mover can give mate or win a {what}"
-            for men, what in _FORCED.items()
-        }
-        | {
-            "hopes_for_mate": "gives check, and after some reply the mover can give mate",
-            "hopes_for_queen": "gives check, and after some reply the mover can win a queen",
-        },
-    ),
-    *_rows(
         "answers",
         {"compels_mate": "after every reply the mover can give mate"}
         | {
@@ -295,6 +335,7 @@ FURTHER_FACTS = (
             for n in (1, 2)
         },
     ),
+    *(fact for side, men in _SIDES.items() for fact in _structure(side, men)),
 )
 """Facts that are there on request, in their order behind those of `MOVE_FACTS`. All but `origin_...` are of the
 position after the move.
@@ -302,11 +343,12 @@ position after the move.
 Groups: `exchange` (who takes in turn on the destination, the least man first, until a side has none; a king takes
 last and takes nothing that is defended; pins are not looked at), `lines` (pins, and attacks that the move
 opens), `threats` (of the mover), `replies` (legal moves of the opponent), `kings` (squares that a king can step
-to: no own man is there, and no man of the other side attacks it; castling aside), `checks` (what a check forces: it
-looks three plies ahead, at every reply and every answer to it), `answers` (the same of every move). In `answers` the
-mover wins what it attacks undefended or by a lesser man, the man that has just taken, where it can take back, and a
-queen where a pawn can promote on a square that is not attacked; men that are pinned to their king attack nothing. In
-check it wins by legal moves. A reply that promotes counts as taking a queen, one that mates as taking more.
+to: no own man is there, and no man of the other side attacks it; castling aside), `answers` (what a move forces: it
+looks three plies ahead, at every reply and every answer to it), `structure` (pawns, squares attacked and kings of both
+sides). In `answers` the mover wins what it attacks undefended or by a lesser man, the man that has just taken, where it
+can take back, and a queen where a pawn can promote on a square that is not attacked; men that are pinned to their king
+attack nothing. In check it wins by legal moves. A reply that promotes counts as taking a queen, one that mates as
+taking more.
 """
 
 FURTHER_GROUPS = tuple(dict.fromkeys(fact.group for fact in FURTHER_FACTS))

@@ -270,28 +270,6 @@ def _answers(board: chess.Board) -> tuple[bool, bool, int]:
     return bool(checks), any(_mates(board, move) for move in checks), max(won)
 
 
-def _checks(board: chess.Board, after: chess.Board, move: chess.Move) -> Found:
-    replies = list(after.legal_moves)
-    if not after.is_check() or not replies:
-        return {}
-    found = []
-    for reply in replies:
-        then = after.copy(stack=False)
-        then.push(reply)
-        found.append(_answers(then))
-    sure = {
-        name: all(mate or won >= step for _, mate, won in found)
-        for step, name in enumerate(("pawn", "minor", "rook", "queen"), start=1)
-    }
-    return {f"forces_{name}": int(forced) for name, forced in sure.items()} | {
-        "forces_reply": int(len(replies) == 1),
-        "forces_check": int(all(check for check, _, _ in found)),
-        "forces_mate": int(all(mate for _, mate, _ in found)),
-        "hopes_for_mate": int(any(mate for _, mate, _ in found)),
-        "hopes_for_queen": int(any(won == 4 for _, _, won in found)),
-    }
-
-
 def _after_reply(then: chess.Board, reply: chess.Move, taken: int, taker: int) -> tuple[int, bool]:
     """(step of the largest man that an answer wins or takes back, whether one mates)."""
     mover, square = then.turn, reply.to_square
@@ -350,6 +328,82 @@ def _answered(board: chess.Board, after: chess.Board, move: chess.Move) -> Found
     return found | {f"evasions_at_most_{n}": int(looms and evasions <= n) for n in (1, 2)}
 
 
+def _structure(board: chess.Board, after: chess.Board, move: chess.Move) -> Found:
+    sides = (("mover", not after.turn), ("opponent", after.turn))
+    return {f"{side}_{name}": n for side, color in sides for name, n in _side(after, color).items()}
+
+
+def _side(board: chess.Board, color: chess.Color) -> Found:
+    """The structure of one colour; ranks are counted as it sees them, from 0."""
+    up = 1 if color else -1
+
+    def place(square: chess.Square) -> tuple[int, int]:
+        rank = chess.square_rank(square)
+        return chess.square_file(square), rank if color else 7 - rank
+
+    pawns = board.pieces(chess.PAWN, color)
+    own, their = ([place(each) for each in board.pieces(chess.PAWN, c)] for c in (color, not color))
+    foremost = [p for p in own if not any(q[0] == p[0] and q[1] > p[1] for q in own)]
+    passed = [p for p in foremost if not any(abs(q[0] - p[0]) <= 1 and q[1] > p[1] for q in their)]
+    by_pawn = {
+        place(s) for each in board.pieces(chess.PAWN, not color) for s in board.attacks(each)
+    }
+
+    def near(p: tuple[int, int]) -> list[int]:
+        return [q[1] for q in own if abs(q[0] - p[0]) == 1]
+
+    def before(square: chess.Square) -> bool:
+        return board.piece_at(square + 8 * up) is not None
+
+    found = {
+        "isolated_pawns": sum(not near(p) for p in own),
+        "doubled_pawns": len(own) - len(foremost),
+        "backward_pawns": sum((p[0], p[1] + 1) in by_pawn and all(r > p[1] for r in near(p)) for p in own),
+        "connected_pawns": sum(any(r in (p[1], p[1] - 1) for r in near(p)) for p in own),
+        "passed_pawns": len(passed),
+        "passed_pawns_blocked": sum(before(each) for each in pawns if place(each) in passed),
+    }  # fmt: skip
+    kings = board.king(color), board.king(not color)
+    assert kings[0] is not None and kings[1] is not None
+    if passed:
+        first = max(passed, key=lambda p: (p[1], p[0]))
+        stop = next(each for each in pawns if place(each) == first) + 8 * up
+        found["passed_rank"] = first[1]
+        found["passed_own_king"] = chess.square_distance(stop, kings[0])
+        found["passed_their_king"] = chess.square_distance(stop, kings[1])
+    for kind, name in ((2, "knight"), (3, "bishop"), (4, "rook"), (5, "queen")):
+        seen = {s for each in board.pieces(kind, color) for s in board.attacks(each)}
+        free = [s for s in seen if board.color_at(s) != color and place(s) not in by_pawn]
+        found[f"{name}_squares"] = min(32, len(free))
+        found[f"{name}s_near_king"] = sum(chess.square_distance(s, kings[1]) == 1 for s in seen)
+    file = chess.square_file(kings[0])
+    centre = (chess.D4, chess.E4, chess.D5, chess.E5)
+    found["king_shield"] = sum(abs(f - file) <= 1 and 1 <= rank <= 3 for f, rank in own)
+    found["centre_pawns"] = sum(square in pawns for square in centre)
+    found["centre_squares"] = sum(board.is_attacked_by(color, square) for square in centre)
+    found["king_file_open"] = int(all(f != file for f, _ in own))
+    found["bishops_at_least_2"] = int(len(board.pieces(chess.BISHOP, color)) >= 2)
+    minors = board.pieces(chess.KNIGHT, color) | board.pieces(chess.BISHOP, color)
+    guarded = {s for each in pawns for s in board.attacks(each)}
+    outposts = [
+        place(s)
+        for s in minors
+        if s in guarded and not any(abs(q[0] - place(s)[0]) == 1 and q[1] > place(s)[1] for q in their)
+    ]  # fmt: skip
+    free_files = [
+        f for f, _ in map(place, board.pieces(chess.ROOK, color)) if all(f != p[0] for p in own)
+    ]
+    half_open = [f for f in free_files if any(f == p[0] for p in their)]
+    for name, count in (
+        ("outposts", len(outposts)),
+        ("open_rooks", len(free_files) - len(half_open)),
+        ("half_open_rooks", len(half_open)),
+    ):
+        for number in (1, 2):
+            found[f"{name}_at_least_{number}"] = int(count >= number)
+    return found
+
+
 _GROUPS: tuple[Callable[[chess.Board, chess.Board, chess.Move], Found], ...] = (
-    _exchange, _lines, _threats, _replies, _kings, _checks, _answered,
+    _exchange, _lines, _threats, _replies, _kings, _answered, _structure,
 )  # fmt: skip

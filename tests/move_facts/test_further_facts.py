@@ -171,26 +171,34 @@ def test_squares_of_a_king_are_not_those_behind_it_on_the_line_of_a_check() -> N
     assert "opponent_king_squares" not in mated and "opponent_king_squares_at_least_1" not in mated
 
 
-def test_a_rook_that_is_given_up_forces_mate_by_the_other() -> None:
-    # Rd8+ Rxd8 Rxd8#. It could be an answer of Kg8-f8 too, which is not legal: d8 sees f8.
-    found = facts_of("2r3k1/5ppp/8/8/8/8/3R1PPP/3R2K1 w - - 0 1", "d2d8", "checks")
-    forced = {
-        f"forces_{what}": 1 for what in ("reply", "check", "mate", "pawn", "minor", "rook", "queen")
+def test_a_pawn_that_goes_ahead_is_passed_and_leaves_a_backward_one() -> None:
+    # After b5 nothing stops that pawn; c3 has no other beside or behind it, and d5 attacks c4. The bishop does not
+    # count f4, nor the rook b5 and c1. Black's e5 is passed, d5 is not, and each stands beside the other.
+    found = facts_of("5k2/8/8/3pp3/1P6/2P5/8/1RB2K2 w - - 0 1", "b4b5", "structure")
+    mover = {
+        "backward_pawns": 1,
+        "passed_pawns": 1,
+        "passed_rank": 4,
+        "passed_own_king": 5,
+        "passed_their_king": 4,
+        "bishop_squares": 6,
+        "rook_squares": 4,
+        "centre_squares": 1,
+        "king_file_open": 1,
     }
-    assert found == {**forced, "hopes_for_mate": 1}
-    # One rook alone is only lost.
-    assert facts_of("2r3k1/5ppp/8/8/8/8/5PPP/3R2K1 w - - 0 1", "d1d8", "checks") == {
-        "forces_reply": 1
+    opponent = {
+        "connected_pawns": 2,
+        "passed_pawns": 1,
+        "passed_rank": 3,
+        "passed_own_king": 4,
+        "passed_their_king": 3,
+        "king_shield": 1,
+        "centre_pawns": 2,
+        "centre_squares": 2,
+        "king_file_open": 1,
     }
-
-
-def test_a_check_that_forks_forces_a_queen_and_one_that_can_be_taken_forces_nothing() -> None:
-    # Nc7+ attacks the queen d5 and the king e8: wherever it goes, the queen falls.
-    found = facts_of("4k3/8/8/1N1q4/8/8/8/4K3 w - - 0 1", "b5c7", "checks")
-    wins = {f"forces_{what}": 1 for what in ("pawn", "minor", "rook", "queen")}
-    assert found == {**wins, "hopes_for_queen": 1}
-    # With the queen on a5 she takes the knight.
-    assert facts_of("4k3/8/8/qN6/8/8/8/7K w - - 0 1", "b5c7", "checks") == {}
+    sides = (("mover", mover), ("opponent", opponent))
+    assert found == {f"{side}_{name}": n for side, facts in sides for name, n in facts.items()}
 
 
 SAVING = {f"saving_replies_at_most_{n}": 1 for n in (1, 2, 4)}

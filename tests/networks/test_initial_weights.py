@@ -168,7 +168,7 @@ def test_another_network_is_refused_and_the_policy_left_as_it_was(
             "example",
             NetworkConfig(network="resnet"),
             "move_net",
-            "give --policy.network move_net --policy.channels 64 --policy.blocks 0 --policy.head-dim 192 "
+            "give --policy.network move_net --policy.channels 64 --policy.blocks 0 --policy.head-dim 384 "
             f"--policy.facts {' '.join(FURTHER_GROUPS)}",
         ),
         (
