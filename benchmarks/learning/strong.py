@@ -32,7 +32,7 @@ RUNS: dict[str, tuple[int, int]] = {
     "short-seed10": (10, SHORT_MOVES),
 }
 """Run -> (seed, budget in scored moves). The settings were chosen on seed 1, in one run of 40 million moves; the facts
-`answers` on seeds 3 and 4, the depth of the judge and the loss on seed 5, the starts on seed 15."""
+`answers` on seeds 3 and 4, the depth of the judge and the loss on seed 5."""
 
 OPPONENTS, GAMES, MATCH_SEED = ("random", "material"), 400, 1_000
 LOWEST, LOWEST_GAMES = "engine:nodes=1,skill_level=0", 300
