@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -400,34 +401,8 @@ class AttentionBlock(nn.Module):
         return x + self.mlp(self.mlp_norm(x))
 
 
-def transformer(
-    config: NetworkConfig,
-    *,
-    critic: bool = False,
-    precision: PrecisionConfig = DEFAULT_PRECISION,
-) -> MoveNet:
-    """`MoveNet` with blocks of attention between the squares.
+transformer = functools.partial(MoveNet, block=AttentionBlock)
+"""`MoveNet` with blocks of attention between the squares, `channels` features of each in heads of 16."""
 
-    Args:
-        config: its dimensions are `channels` features of a square, in attention heads of 16; `blocks` of
-            attention and MLP; and `head_dim` features of a move.
-        critic: whether there is a value head.
-        precision: where it computes below float32.
-    """
-    return MoveNet(config, critic=critic, precision=precision, block=AttentionBlock)
-
-
-def board_net(
-    config: NetworkConfig,
-    *,
-    critic: bool = False,
-    precision: PrecisionConfig = DEFAULT_PRECISION,
-) -> MoveNet:
-    """`MoveNet` with a head that reads the men as well, and has a second layer.
-
-    Args:
-        config: its dimensions are those of `MoveNet`.
-        critic: whether there is a value head.
-        precision: where it computes below float32.
-    """
-    return MoveNet(config, critic=critic, precision=precision, reads_men=True)
+board_net = functools.partial(MoveNet, reads_men=True)
+"""`MoveNet` with a head that reads the men as well, and has a second layer."""
