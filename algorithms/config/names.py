@@ -58,7 +58,7 @@ def _strong_exact() -> dict[str, Any]:
             max_plies=40,  # games from the opening book reach the middlegame
         ),
         "optimizer": OptimizerConfig(learning_rate=5e-3, minibatch_size=64, warmup_updates=5),
-        "total_moves": 60_000_000,
+        "total_moves": 80_000_000,
     }
 
 

@@ -4,7 +4,7 @@
     python -m benchmarks.learning.strong --out runs/strong --only long --ship
     python -m benchmarks.learning.strong --puzzles puzzles.csv --out runs/strong --json FILE
 
-A long run of the preset's 60 million scored moves and three seeds at a sixth of it, from random weights, each on one
+A long run of the preset's 80 million scored moves and three seeds at an eighth of it, from random weights, each on one
 core. Runs that are there are continued or only measured. Every figure comes from commands that anyone can give:
 `chess-lab eval RUN` with `--positions`, `--opponents`, `--endings` or `--puzzles`. `--ship` writes the long run's
 policy, in 16 bits a weight, to where `chess-lab uci example` finds it, and measures that.
@@ -24,7 +24,7 @@ from benchmarks.records.command_line import chess_lab
 from benchmarks.records.report import print_table, save
 
 ROOT = Path(__file__).resolve().parents[2]
-LONG_MOVES, SHORT_MOVES = 60_000_000, 10_000_000
+LONG_MOVES, SHORT_MOVES = 80_000_000, 10_000_000
 RUNS: dict[str, tuple[int, int]] = {
     "long-seed2": (2, LONG_MOVES),
     "short-seed21": (21, SHORT_MOVES),
