@@ -70,7 +70,9 @@ MEN_PLANES = 12
 MEN_STD = 0.03
 """Of the weights of all men: about 25 of 768 are there, and they are to add little at first."""
 MOVED_STD = 0.1
+"""Of the rows of which each move adds three."""
 DEEPER_WIDTH = 64
+"""Features of the second layer."""
 _KIND = 6 * 64
 
 
@@ -137,7 +139,8 @@ class MoveHead(nn.Module):
         features = ReLU(A[from square] + B[to square] + C[mean of the squares] + E[action] + M[facts])
         logit    = w . features + (from vector) . (to vector) / sqrt(their length) + bias[action]
 
-    With `reads_men` the features have `MenFeatures` in place of E[action], and the logit a second layer of them.
+    With `reads_men` the features have `MenFeatures` in place of E[action], and the logit a second layer of
+    them, in the parameters' dtype.
 
     Only legal moves are computed: a list is padded to 218 entries and about 35 of them are moves, and a
     position has fewer of these than from and to squares, so squares are gathered before they are multiplied.

@@ -4,8 +4,8 @@
     python -m benchmarks.learning.strong --out runs/strong --only long --ship
     python -m benchmarks.learning.strong --puzzles puzzles.csv --out runs/strong --json FILE
 
-A long run of the preset's 80 million scored moves and three seeds at an eighth of it, from random weights, each on one
-core. Runs that are there are continued or only measured. Every figure comes from commands that anyone can give:
+A long run of the preset's 80 million scored moves, with two threads, and three seeds at an eighth of it, from random
+weights. Runs that are there are continued or only measured. Every figure comes from commands that anyone can give:
 `chess-lab eval RUN` with `--positions`, `--opponents`, `--endings` or `--puzzles`. `--ship` writes the long run's
 policy, in 16 bits a weight, to where `chess-lab uci example` finds it, and measures that.
 """
@@ -52,6 +52,7 @@ def train(name: str, folder: Path) -> None:
     seed, moves = RUNS[name]
     if not (folder / "config.json").exists():
         settings = ["--seed", str(seed), "--total-moves", str(moves), "--run-dir", str(folder)]
+        settings += ["--num-threads", "2"] if moves == LONG_MOVES else []
         chess_lab("train", "exact", "--preset", "strong", *settings)
     else:
         chess_lab("train", "--resume", str(folder))
