@@ -8,7 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from algorithms.networks.move_net import MenFeatures
+from algorithms.networks.move_net import MenFeatures, MoveHead
+from algorithms.testing.network_contract import states
 from chess_env.moves import ACTION_FROM, ACTION_PROMOTION, ACTION_TO, action_to_move
 from chess_env.observation import encode_batch
 from chess_env.rules.fen import pack_fens
@@ -71,3 +72,32 @@ def test_planes_that_are_no_position_are_answered() -> None:
         row = torch.zeros(2, dtype=torch.int64)
         found = men(planes.to(torch.uint8), row, at, at.flip(0), row, torch.float32)
         assert found.isfinite().all()
+
+
+def test_the_head_puts_them_in_place_of_the_actions_features_and_adds_a_second_layer() -> None:
+    torch.manual_seed(1)
+    head, (obs, legal_ids, facts) = MoveHead(6, 10, reads_men=True), states()
+    assert head.men is not None and head.deeper is not None
+    with torch.no_grad():
+        for parameter in head.parameters():
+            parameter.normal_(0.0, 0.5)
+    squares = torch.randn(len(legal_ids), 64, 6)
+    found = head(squares, legal_ids, facts, torch.float32, obs)
+    for row, ids in enumerate(legal_ids.tolist()):
+        for slot, action in enumerate(ids):
+            if action < 0:
+                continue
+            origin, target, promotion = (torch.tensor([int(table[action])]) for table in TABLES)
+            men = head.men(obs, torch.tensor([row]), origin, target, promotion, torch.float32)
+            start, end = squares[row, origin[0]], squares[row, target[0]]
+            features = torch.relu(
+                head.from_features(start)
+                + head.to_features(end)
+                + head.board_features(squares[row].mean(0))
+                + men[0]
+                + head.fact_features(facts[row, slot] * head.fact_scale)
+            )
+            logit = head.score(features)[0] + head.deeper(features)[0]
+            logit = logit + head.from_vector(start) @ head.to_vector(end) * 5**-0.5
+            logit = logit + head.action_bias[action] + head.promotion_bias[promotion[0]]
+            torch.testing.assert_close(found.logits[row, slot], logit, rtol=1e-4, atol=1e-4)
