@@ -46,16 +46,16 @@ def _strong_exact() -> dict[str, Any]:
         # In units of the reward: 39 centipawns in an even game.
         "algorithm": Exact(forward_kl_temperature=0.025),
         "policy": NetworkConfig(
-            network="board_net",
-            size="large",  # enough features to weigh so many facts against one another
+            network="move_net",
+            head_dim=384,  # enough to weigh so many facts against one another
             facts=("exchange", "lines", "threats", "replies", "kings", "answers", "structure"),
         ),
         # Version 2 knows the moves to mate with three men, and the last term pays for each.
         "env": EnvConfig(
             evaluator="builtin:depth=1",  # the facts see the opponent's reply, so the judge has to
             reward="asinh400_delta+outcome+3*mate_delta",
-            start_positions="0.1*bare_kings+0.1*decided+0.15*random_plies:2-40+0.15*phase_mix+0.5*openings",
-            max_plies=40,  # games from the opening book reach the middlegame
+            start_positions="0.15*bare_kings+0.15*decided+0.25*random_plies:2-40+0.15*phase_mix+0.3*openings",
+            max_plies=24,
         ),
         "optimizer": OptimizerConfig(learning_rate=5e-3, minibatch_size=64, warmup_updates=5),
         "total_moves": 80_000_000,
@@ -110,12 +110,12 @@ def strong(config: TrainConfig) -> TrainConfig:
 
     - Won starts: self-play seldom gets there, and a policy that never saw them stalemates a bare king.
     - Mostly its own greedy moves are played on: the samples of a broad policy lead elsewhere.
-    - Stays of 16 or 40 plies: greedy play leaves the wild positions that starts are drawn from.
+    - Short stays of 16 or 24 plies: greedy play soon leaves the wild positions that starts are drawn from.
     - A reward that never saturates, and one for mate: win probability pays nothing for progress once a
       game is decided.
     - A policy that stays broad. It is played greedily, and for that it need not be sharp.
 
-    `exact` scores every legal move of a position and has the network that reads the men and the facts of each move; the
+    `exact` scores every legal move of a position and has the network that reads the facts of each move; the
     shipped policy `example` comes from it. `grpo` samples 32 moves, on the residual network.
 
     Raises:

@@ -2,7 +2,7 @@
 
     python -m benchmarks.learning.facts_groups --puzzles puzzles.csv --epd suite.epd --out runs/facts --json FILE
 
-Each run is `chess-lab train exact --preset strong`, with a narrow `move_net`, from random weights on one core.
+Each run is `chess-lab train exact --preset strong`, with a narrow head, from random weights on one core.
 It is measured by `chess-lab eval RUN --positions`, `--puzzles` and `--epd`. Finished runs are only measured.
 """
 
@@ -56,8 +56,6 @@ def measured(
             "--preset",
             "strong",
             *settings,
-            "--policy.network",
-            "move_net",
             "--policy.head-dim",
             HEAD_DIM,
             "--policy.facts",

@@ -4,8 +4,8 @@
     python -m benchmarks.learning.strong --out runs/strong --only long --ship
     python -m benchmarks.learning.strong --puzzles puzzles.csv --out runs/strong --json FILE
 
-A long run of the preset's 80 million scored moves, with two threads, and three seeds at an eighth of it, from random
-weights. Runs that are there are continued or only measured. Every figure comes from commands that anyone can give:
+A long run of the preset's 80 million scored moves and three seeds at an eighth of it, from random weights, each on one
+core. Runs that are there are continued or only measured. Every figure comes from commands that anyone can give:
 `chess-lab eval RUN` with `--positions`, `--opponents`, `--endings` or `--puzzles`. `--ship` writes the long run's
 policy, in 16 bits a weight, to where `chess-lab uci example` finds it, and measures that.
 """
@@ -27,12 +27,12 @@ ROOT = Path(__file__).resolve().parents[2]
 LONG_MOVES, SHORT_MOVES = 80_000_000, 10_000_000
 RUNS: dict[str, tuple[int, int]] = {
     "long-seed2": (2, LONG_MOVES),
-    "short-seed21": (21, SHORT_MOVES),
-    "short-seed22": (22, SHORT_MOVES),
-    "short-seed23": (23, SHORT_MOVES),
+    "short-seed8": (8, SHORT_MOVES),
+    "short-seed9": (9, SHORT_MOVES),
+    "short-seed10": (10, SHORT_MOVES),
 }
 """Run -> (seed, budget in scored moves). The settings were chosen on seed 1, in one run of 40 million moves; the facts
-`answers` on seeds 3 and 4, the depth of the judge and the loss on seed 5, network and starts on seed 8."""
+`answers` on seeds 3 and 4, the depth of the judge and the loss on seed 5."""
 
 OPPONENTS, GAMES, MATCH_SEED = ("random", "material"), 400, 1_000
 LOWEST, LOWEST_GAMES = "engine:nodes=1,skill_level=0", 300
@@ -52,7 +52,6 @@ def train(name: str, folder: Path) -> None:
     seed, moves = RUNS[name]
     if not (folder / "config.json").exists():
         settings = ["--seed", str(seed), "--total-moves", str(moves), "--run-dir", str(folder)]
-        settings += ["--num-threads", "2"] if moves == LONG_MOVES else []
         chess_lab("train", "exact", "--preset", "strong", *settings)
     else:
         chess_lab("train", "--resume", str(folder))
