@@ -67,6 +67,7 @@ def run(arguments: Sequence[str]) -> int:
     from algorithms.config.compatibility import check_settings
     from algorithms.config.files import to_dict
     from algorithms.config.foreign import trusting_commands
+    from algorithms.config.run import smoke
     from algorithms.doctor import Watch
     from algorithms.processes import check_division, joined_processes
     from algorithms.processes.launch import launch, launched, restarted
@@ -74,7 +75,9 @@ def run(arguments: Sequence[str]) -> int:
     from algorithms.training.trainer import train
 
     try:
-        begun = _begun(options, name, words)
+        begun = whole = _begun(options, name, words)
+        if begun is not None and options.smoke:
+            begun = smoke(begun)
         if options.help or options.help_all:
             make_parser(begun, everything=options.help_all).print_help()
             return 0
@@ -82,6 +85,8 @@ def run(arguments: Sequence[str]) -> int:
             return _usage(name, words if options.preset is None else [options.preset, *words])
         _check_one_name(name, words)
         settings = given(make_parser(begun), words, begun)
+        if whole is not None and settings.get("init_from", whole.init_from) is not None:
+            begun = dataclasses.replace(begun, policy=whole.policy)  # as the weights may be
         config = with_settings(begun, settings, command="chess-lab train")
         _check_used(config, settings)
         write_json(options.json, {})  # a path that cannot be written should fail before the run
@@ -205,7 +210,6 @@ def _begun(
         ValueError: it cannot be read, or an option was given that has no meaning for it.
     """
     from algorithms.config.names import NAMES, STRONG, named_run, strong
-    from algorithms.config.run import smoke
     from algorithms.core.checks import require, require_choice
 
     require(
@@ -234,7 +238,7 @@ def _begun(
         options.preset = canonical(options.preset, (STRONG,)) or options.preset
         require_choice("--preset", options.preset, (STRONG,))
         config = strong(config)
-    return smoke(config) if options.smoke else config
+    return config
 
 
 def _loaded(

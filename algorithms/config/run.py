@@ -364,8 +364,7 @@ class TrainConfig:
 def smoke(config: TrainConfig) -> TrainConfig:
     """The same run made small enough for a few seconds: a check of the parts, not of learning.
 
-    The algorithm keeps its settings; the budget is that of two rollouts at least. A
-    run that starts from weights keeps their network.
+    The algorithm keeps its settings; the budget is that of two rollouts at least.
     """
     rollout = dataclasses.replace(config.rollout, num_envs=16, num_plies=4)
     states = rollout.num_envs * rollout.num_plies
@@ -373,7 +372,7 @@ def smoke(config: TrainConfig) -> TrainConfig:
     samples = ALL_MOVES_GUESS if algorithm.needs().all_moves else algorithm.group_size
     return dataclasses.replace(
         config,
-        policy=config.policy if config.init_from else tiny(config.policy),
+        policy=tiny(config.policy),
         rollout=rollout,
         total_moves=max(2_048, 2 * states * samples),
         eval_interval_updates=2,

@@ -30,6 +30,15 @@ def test_the_command_line_runs_the_settings_with_the_changes_given(
     assert kept.label == name
 
 
+def test_a_smoke_run_that_starts_from_weights_keeps_their_network(tmp_path: Path) -> None:
+    arguments = ["--match.opponents", "--init-from", "example", "--run-dir", str(tmp_path / "run")]
+    assert cli.main(["train", "exact", *SMOKE, *arguments]) == 0
+    kept = config_file.load(tmp_path / "run" / "config.json")
+    assert kept.policy == strong(named_run("exact")).policy
+    again = ["--like", str(tmp_path / "run"), "--run-dir", str(tmp_path / "again")]
+    assert cli.main(["train", "exact", "--smoke", *again]) == 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
