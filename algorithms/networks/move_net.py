@@ -79,8 +79,8 @@ _KIND = 6 * 64
 class MenFeatures(nn.Module):
     """Features of each move from the men: all that are on the board, the one that moves, and the one it takes.
 
-    What the first layer of an NNUE evaluation reads of the position after a move (Nasu 2018, "Efficiently updatable
-    neural-network-based evaluation functions for computer shogi"), as the position before it and the difference.
+    What the first layer of an NNUE evaluation reads of the position after a move, as the position before it and the
+    difference (Nasu 2018, https://en.wikipedia.org/wiki/Efficiently_updatable_neural_network).
 
     Args:
         width: features of a move.
