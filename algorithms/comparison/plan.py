@@ -21,7 +21,6 @@ TRIED_RATES = {
     "move_net": (1e-3, 2e-3, 4e-3, 8e-3, 1.6e-2, 3.2e-2),
     "resnet": (5e-4, 1e-3, 2e-3, 4e-3),
     "transformer": (1e-3, 2e-3, 4e-3, 8e-3, 1.6e-2, 3.2e-2),
-    "board_net": (1e-3, 2e-3, 4e-3, 8e-3, 1.6e-2, 3.2e-2),
 }
 """Network -> the step sizes among which --tune chooses, below and above its default."""
 

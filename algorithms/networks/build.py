@@ -16,7 +16,7 @@ from safetensors.torch import load as load_tensors
 from torch import Tensor, nn
 
 from algorithms.core.checks import nearest, require_choice, shown
-from algorithms.networks.move_net import MoveNet, board_net, transformer
+from algorithms.networks.move_net import MoveNet, transformer
 from algorithms.networks.policy_net import CustomPolicy, PolicyNet, asks_for_move_facts
 from algorithms.networks.residual import ResidualPolicy
 from algorithms.networks.settings import (
@@ -102,7 +102,6 @@ NETWORKS: dict[str, Make] = {
     "move_net": MoveNet,
     "resnet": ResidualPolicy,
     "transformer": transformer,
-    "board_net": board_net,
 }
 """The networks of this project, whose sizes stand in `algorithms.networks.settings.SIZES`."""
 
@@ -244,9 +243,6 @@ class _Told(NamedTuple):
 _TOLD = {
     "resnet": _Told("stem.weight", "from_vector.weight", ".pooled.weight"),
     "transformer": _Told("embedding.planes.weight", "head.from_features.weight", ".asked.weight"),
-    "board_net": _Told(
-        "embedding.planes.weight", "head.men.board.weight", ".across_squares.0.weight"
-    ),
     "move_net": _Told(
         "embedding.planes.weight", "head.from_features.weight", ".across_squares.0.weight"
     ),

@@ -65,82 +65,11 @@ class MoveLogits(NamedTuple):
     slots: Tensor
 
 
-MEN_PLANES = 12
-"""The first planes: 6 kinds of the mover's men, then 6 of the opponent's."""
-MEN_STD = 0.03
-"""Of the weights of all men: about 25 of 768 are there, and they are to add little at first."""
-MOVED_STD = 0.1
-"""Of the rows of which each move adds three."""
-DEEPER_WIDTH = 64
-"""Features of the second layer."""
-_KIND = 6 * 64
-
-
-class MenFeatures(nn.Module):
-    """Features of each move from the men: all that are on the board, the one that moves, and the one it takes.
-
-    What the first layer of an NNUE evaluation reads of the position after a move, as the position before it and the
-    difference (Nasu 2018, https://en.wikipedia.org/wiki/Efficiently_updatable_neural_network).
-
-    Args:
-        width: features of a move.
-    """
-
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.board = nn.Linear(MEN_PLANES * 64, width, bias=False)
-        # Of kind and square: the man that leaves, the man that arrives, the man taken; the last row: none taken.
-        self.moved = nn.Parameter(torch.empty(3 * _KIND + 1, width))
-        nn.init.normal_(self.board.weight, std=MEN_STD)
-        nn.init.normal_(self.moved, std=MOVED_STD)
-        numbers = torch.arange(1, MEN_PLANES + 1, dtype=torch.uint8)
-        self.register_buffer("numbers", numbers[:, None], persistent=False)
-        self.numbers: Tensor
-
-    def forward(
-        self,
-        obs: Tensor,
-        row: Tensor,
-        origin: Tensor,
-        target: Tensor,
-        promotion: Tensor,
-        dtype: torch.dtype,
-    ) -> Tensor:
-        """`[M, width]` in the parameters' dtype.
-
-        Args:
-            obs: uint8 planes `[N, C, 8, 8]`.
-            row: int64 `[M]` position of each move.
-            origin: int64 `[M]` its from square.
-            target: int64 `[M]` its to square.
-            promotion: int64 `[M]` as `ACTION_PROMOTION`.
-            dtype: of the matrix product.
-        """
-        men = obs[:, :MEN_PLANES].flatten(2)
-        board = linear_in(self.board, men.flatten(1).to(self.moved.dtype), dtype)
-        kinds = (men * self.numbers).sum(1).flatten()  # 0 where nobody stands
-        # Of planes that are no position's, whose logits mean nothing, an index must still be one.
-        leaves, stands = (kinds[64 * row + origin] - 1) % 6, kinds[64 * row + target]
-        queened = torch.where((leaves == 0) & (target >= 56), 4, leaves)
-        arrives = torch.where(promotion > 0, promotion - 1, queened)
-        at = torch.stack(
-            (
-                64 * leaves + origin,
-                _KIND + 64 * arrives + target,
-                torch.where(stands > 6, 2 * _KIND + 64 * ((stands - 1) % 6) + target, 3 * _KIND),
-            )
-        )
-        return F.embedding(row, board.to(self.moved.dtype)) + F.embedding(at, self.moved).sum(0)
-
-
 class MoveHead(nn.Module):
     """One logit for each legal move.
 
         features = ReLU(A[from square] + B[to square] + C[mean of the squares] + E[action] + M[facts])
         logit    = w . features + (from vector) . (to vector) / sqrt(their length) + bias[action]
-
-    With `reads_men` the features have `MenFeatures` in place of E[action], and the logit a second layer of
-    them, in the parameters' dtype.
 
     Only legal moves are computed: a list is padded to 218 entries and about 35 of them are moves, and a
     position has fewer of these than from and to squares, so squares are gathered before they are multiplied.
@@ -149,19 +78,15 @@ class MoveHead(nn.Module):
         channels: features of a square.
         width: features of a move; the from and to vectors are half as long.
         asked: the facts that it reads.
-        reads_men: whether it reads which men are on the board, which one moves and which it takes.
     """
 
-    def __init__(
-        self, channels: int, width: int, asked: FactsAsked = True, *, reads_men: bool = False
-    ) -> None:
+    def __init__(self, channels: int, width: int, asked: FactsAsked = True) -> None:
         super().__init__()
         facts = facts_asked(asked)
         self.from_features = nn.Linear(channels, width, bias=False)
         self.to_features = nn.Linear(channels, width, bias=False)
         self.board_features = nn.Linear(channels, width)
-        if not reads_men:
-            self.action_features = nn.Parameter(torch.zeros(NUM_ACTIONS, width))
+        self.action_features = nn.Parameter(torch.zeros(NUM_ACTIONS, width))
         self.fact_features = nn.Linear(len(facts), width, bias=False)
         self.score = nn.Linear(width, 1, bias=False)
         self.from_vector = nn.Linear(channels, max(1, width // 2))
@@ -176,13 +101,6 @@ class MoveHead(nn.Module):
         nn.init.normal_(self.from_vector.weight, std=channels**-0.5)
         nn.init.zeros_(self.to_vector.weight)
         nn.init.zeros_(self.to_vector.bias)
-        self.men: MenFeatures | None = None
-        self.deeper: nn.Sequential | None = None
-        if reads_men:
-            self.men = MenFeatures(width)
-            last = nn.Linear(DEEPER_WIDTH, 1, bias=False)
-            nn.init.zeros_(last.weight)
-            self.deeper = nn.Sequential(nn.Linear(width, DEEPER_WIDTH), nn.ReLU(), last)
 
         for name, table in (
             ("from_square", ACTION_FROM),
@@ -198,12 +116,7 @@ class MoveHead(nn.Module):
         self.fact_scale: Tensor
 
     def forward(
-        self,
-        squares: Tensor,
-        legal_ids: Tensor,
-        move_facts: Tensor,
-        dtype: torch.dtype,
-        obs: Tensor | None = None,
+        self, squares: Tensor, legal_ids: Tensor, move_facts: Tensor, dtype: torch.dtype
     ) -> MoveLogits:
         """Logits and features of the legal moves, in the dtype of the squares.
 
@@ -212,7 +125,6 @@ class MoveHead(nn.Module):
             legal_ids: integers `[N, L]`, action ids padded with -1.
             move_facts: uint8 `[N, L, F]` (`chess_env.move_facts`); those on padding are not read.
             dtype: of the matrix products.
-            obs: uint8 planes `[N, C, 8, 8]`, for a head that reads the men.
         """
         listed = legal_ids.flatten()
         slots = (listed >= 0).nonzero().squeeze(1)
@@ -227,19 +139,13 @@ class MoveHead(nn.Module):
             + linear_in(self.to_features, target, dtype)
             + linear_in(self.fact_features, facts, dtype)
         )
-        if self.men is None:
-            moved = F.embedding(action, self.action_features)
-        else:
-            assert obs is not None
-            kind = self.promotion[action]
-            moved = self.men(
-                obs, row, self.from_square[action], self.to_square[action], kind, dtype
-            )
-        features = F.relu(products.to(squares.dtype) + F.embedding(row, board) + moved)
+        features = F.relu(
+            products.to(squares.dtype)
+            + F.embedding(row, board)
+            + F.embedding(action, self.action_features)
+        )
         pair = linear_in(self.from_vector, origin, dtype) * linear_in(self.to_vector, target, dtype)
         scores = linear_in(self.score, features, dtype).squeeze(-1).to(squares.dtype)
-        if self.deeper is not None:
-            scores = scores + self.deeper(features).squeeze(-1)
         scores = scores + pair.to(squares.dtype).sum(-1) * pair.shape[1] ** -0.5
         bias = self.action_bias + self.promotion_bias[self.promotion]
         scores = scores + F.embedding(action, bias[:, None]).squeeze(-1)
@@ -294,7 +200,6 @@ class MoveNet(PolicyNet):
         critic: whether there is a value head.
         precision: where it computes below float32.
         block: makes one block of the trunk, `[N, 64, channels]` to the same, from `channels`.
-        reads_men: whether the head reads which men are on the board, which one moves and which it takes.
     """
 
     reads_move_facts: FactsAsked = True
@@ -306,7 +211,6 @@ class MoveNet(PolicyNet):
         critic: bool = False,
         precision: PrecisionConfig = DEFAULT_PRECISION,
         block: Callable[[int], nn.Module] = MixerBlock,
-        reads_men: bool = False,
     ) -> None:
         super().__init__(config, precision)
         channels, blocks, width = config.dimensions
@@ -315,7 +219,7 @@ class MoveNet(PolicyNet):
         self.dropout = nn.Dropout(config.dropout) if config.dropout > 0 else nn.Identity()
         self.norm = nn.LayerNorm(channels)
         self.reads_move_facts = config.facts or True
-        self.head = MoveHead(channels, width, self.reads_move_facts, reads_men=reads_men)
+        self.head = MoveHead(channels, width, self.reads_move_facts)
         # Last, so that the weights above are the same with and without a critic.
         self.value_head: nn.Sequential | None = None
         if critic:
@@ -337,17 +241,15 @@ class MoveNet(PolicyNet):
         assert move_facts is not None
         squares = self.squares(obs)
         with torch.autocast(obs.device.type, enabled=False):
-            dtype = DTYPES[self.precision.head_dtype]
-            moves = self.head(squares, legal_ids, move_facts, dtype, obs)
+            moves = self.head(squares, legal_ids, move_facts, DTYPES[self.precision.head_dtype])
             return moves.logits, self.state_values(squares, legal_ids, moves)
 
     def logit_factors(self) -> LogitFactors:
         """The biases, the weights of the moves' features, and the weights of the to vectors."""
         head = self.head
-        deeper = () if head.deeper is None else (head.deeper[-1].weight,)
         return LogitFactors(
             head.action_bias,
-            (head.score.weight, *deeper, *head.to_vector.parameters(), head.promotion_bias),
+            (head.score.weight, *head.to_vector.parameters(), head.promotion_bias),
         )
 
     def trunk(self) -> nn.Module:
@@ -406,6 +308,3 @@ class AttentionBlock(nn.Module):
 
 transformer = functools.partial(MoveNet, block=AttentionBlock)
 """`MoveNet` with blocks of attention between the squares, `channels` features of each in heads of 16."""
-
-board_net = functools.partial(MoveNet, reads_men=True)
-"""`MoveNet` with a head that reads the men as well, and has a second layer."""

@@ -59,19 +59,13 @@ SIZES = {
         "medium": Dimensions(64, 4, 64),
         "large": Dimensions(96, 4, 64),
     },
-    "board_net": {
-        "tiny": Dimensions(32, 0, 32),
-        "small": Dimensions(64, 0, 96),
-        "medium": Dimensions(64, 0, 192),
-        "large": Dimensions(64, 0, 384),
-    },
 }
 """Network -> size -> its dimensions. A network of a user's own is given the numbers of `resnet`."""
 
-LEARNING_RATES = {"move_net": 3e-3, "resnet": 2e-3, "transformer": 2e-3, "board_net": 3e-3}
+LEARNING_RATES = {"move_net": 3e-3, "resnet": 2e-3, "transformer": 2e-3}
 """Adam's first step size of runs that name none. docs/networks.md says how it was chosen."""
 
-WITHOUT_BLOCKS = ("move_net", "board_net")
+WITHOUT_BLOCKS = ("move_net",)
 """Networks that may have 0 blocks."""
 
 WITHOUT_FACTS = ("resnet",)
@@ -84,8 +78,7 @@ class NetworkConfig:
 
     Attributes:
         network: "resnet" (convolutions over the board), "move_net" (the facts of each move, with no trunk or
-            a small one), "transformer" (attention between the squares, and the facts of each move),
-            "board_net" (move_net whose head also reads all men of the board, and has a second layer), or
+            a small one), "transformer" (attention between the squares, and the facts of each move), or
             "module:Name" of a network of your own (`algorithms.networks.policy_net.Network`), which is given
             these settings and may read any of them.
         size: "tiny", "small", "medium" or "large". channels, blocks and head_dim override it where they are given.
