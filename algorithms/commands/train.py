@@ -85,8 +85,9 @@ def run(arguments: Sequence[str]) -> int:
             return _usage(name, words if options.preset is None else [options.preset, *words])
         _check_one_name(name, words)
         settings = given(make_parser(begun), words, begun)
-        if whole is not None and settings.get("init_from", whole.init_from) is not None:
-            begun = dataclasses.replace(begun, policy=whole.policy)  # as the weights may be
+        start = None if whole is None else settings.get("init_from", whole.init_from)
+        if whole is not None and start is not None and not _is_tiny(start):
+            begun = dataclasses.replace(begun, policy=whole.policy)
         config = with_settings(begun, settings, command="chess-lab train")
         _check_used(config, settings)
         write_json(options.json, {})  # a path that cannot be written should fail before the run
@@ -239,6 +240,16 @@ def _begun(
         require_choice("--preset", options.preset, (STRONG,))
         config = strong(config)
     return config
+
+
+def _is_tiny(start: str) -> bool:
+    """Whether weights are known to be of a smoke run, whose network this one then has too."""
+    from algorithms.config.files import read_settings
+    from algorithms.evaluation.load_policy import config_of_run
+
+    path = config_of_run(Path(start))
+    policy = None if path is None else read_settings(path).get("policy")
+    return isinstance(policy, dict) and policy.get("size") == "tiny"
 
 
 def _loaded(

@@ -39,6 +39,16 @@ def test_a_smoke_run_that_starts_from_weights_keeps_their_network(tmp_path: Path
     assert cli.main(["train", "exact", "--smoke", *again]) == 0
 
 
+def test_a_smoke_run_starts_from_a_smoke_run(tmp_path: Path) -> None:
+    first = ["--policy.network", "move_net", "--smoke", "--run-dir", str(tmp_path / "first")]
+    assert cli.main(["pretrain", *first]) == 0
+    start = ["--init-from", str(tmp_path / "first"), "--policy.facts", "--match.opponents"]
+    arguments = [*start, "--run-dir", str(tmp_path / "run")]
+    assert cli.main(["train", "exact", *SMOKE, *arguments]) == 0
+    kept = config_file.load(tmp_path / "run" / "config.json")
+    assert kept.policy.size == "tiny"
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
