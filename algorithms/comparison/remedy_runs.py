@@ -24,6 +24,7 @@ from algorithms.comparison.grid import StoppedError, run_grid
 from algorithms.comparison.grid_runs import GridRun
 from algorithms.core.checks import require, require_choice, require_count
 from algorithms.networks.settings import DEFAULT_NETWORK
+from algorithms.reports.statistics import minimum_seeds
 
 HARM_SEEDS = (1901, 1902, 1903)
 """Whether a fault does harm is decided on these, which are never reported."""
@@ -132,6 +133,11 @@ def run_matrix(
                 skipped.setdefault(fault, {})[remedy] = str(error)
             else:
                 keys.append((fault, remedy))
+        tried = sum(each == fault and remedy in plan.remedies for each, remedy in keys)
+        if tried and plan.num_seeds < (needed := minimum_seeds(tried)):
+            print(
+                f"{fault}: {plan.num_seeds} seeds cannot show a cure, of {tried} remedies it takes {needed}"
+            )
     rows, more, commits = rows_of(keys, out / "trials", plan.seeds)
     trials: dict[str, dict[str, Any]] = {}
     for (fault, remedy), each in rows.items():
