@@ -136,7 +136,7 @@ def run_matrix(
         tried = sum(each == fault and remedy in plan.remedies for each, remedy in keys)
         if tried and plan.num_seeds < (needed := minimum_seeds(tried)):
             print(
-                f"{fault}: {plan.num_seeds} seeds cannot show a cure, of {tried} remedies it takes {needed}"
+                f"{fault}: {plan.num_seeds} seeds are too few for a cure among {tried} remedies, which takes {needed}"
             )
     rows, more, commits = rows_of(keys, out / "trials", plan.seeds)
     trials: dict[str, dict[str, Any]] = {}

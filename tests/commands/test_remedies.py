@@ -78,7 +78,7 @@ def test_a_matrix_that_was_stopped_goes_on_and_takes_an_algorithm_from_outside(
     said = again.communicate(timeout=300)[0]
     assert again.returncode == 0, said
     assert "2 cells, 1 finished before, 1 to run" in said
-    assert "stale_behaviour: 2 seeds cannot show a cure, of 2 remedies it takes 7" in said
+    assert "2 seeds are too few for a cure among 2 remedies, which takes 7" in said
     found = json.loads((tmp_path / "out.json").read_text())
     trials = found["trials"]["stale_behaviour"]
     assert set(trials) == {UNTREATED, TWIN, "tis", "my_algorithm:SignPG"}
