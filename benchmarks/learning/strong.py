@@ -1,13 +1,14 @@
 """What `--preset strong` comes to: regret, games, won endings and puzzles of one long run and of short ones.
 
     python -m benchmarks.learning.strong --out runs/strong --json benchmarks/results/strong.json
-    python -m benchmarks.learning.strong --out runs/strong --only long --ship
+    python -m benchmarks.learning.strong --out runs/strong --only long last --ship
     python -m benchmarks.learning.strong --puzzles puzzles.csv --out runs/strong --json FILE
 
-A long run of the preset's 80 million scored moves and three seeds at an eighth of it, from random weights, each on one
-core. Runs that are there are continued or only measured. Every figure comes from commands that anyone can give:
-`chess-lab eval RUN` with `--positions`, `--opponents`, `--endings` or `--puzzles`. `--ship` writes the long run's
-policy, in 16 bits a weight, to where `chess-lab uci example` finds it, and measures that.
+A long run of the preset's 80 million scored moves from random weights, a last part from its weights under a deeper
+judge, and three seeds at an eighth of the long run, each on one core. Runs that are there are continued or only
+measured. Every figure comes from commands that anyone can give: `chess-lab eval RUN` with `--positions`, `--opponents`,
+`--endings` or `--puzzles`. `--ship` writes the last part's policy, in 16 bits a weight, to where
+`chess-lab uci example` finds it, and measures that.
 """
 
 from __future__ import annotations
@@ -24,15 +25,21 @@ from benchmarks.records.command_line import chess_lab
 from benchmarks.records.report import print_table, save
 
 ROOT = Path(__file__).resolve().parents[2]
-LONG_MOVES, SHORT_MOVES = 80_000_000, 10_000_000
+LONG_MOVES, LAST_MOVES, SHORT_MOVES = 80_000_000, 32_000_000, 10_000_000
 RUNS: dict[str, tuple[int, int]] = {
     "long-seed2": (2, LONG_MOVES),
+    "last-seed21": (21, LAST_MOVES),
     "short-seed8": (8, SHORT_MOVES),
     "short-seed9": (9, SHORT_MOVES),
     "short-seed10": (10, SHORT_MOVES),
 }
 """Run -> (seed, budget in scored moves). The settings were chosen on seed 1, in one run of 40 million moves; the facts
 `answers` on seeds 3 and 4, the depth of the judge and the loss on seed 5."""
+
+LAST = ("--env.evaluator", "builtin:depth=2", "--optimizer.learning-rate", "2e-3")
+"""Settings of the last part, which begins at the long run's weights."""
+
+PARTS = ("long", "last", "short")
 
 OPPONENTS, GAMES, MATCH_SEED = ("random", "material"), 400, 1_000
 LOWEST, LOWEST_GAMES = "engine:nodes=1,skill_level=0", 300
@@ -52,6 +59,9 @@ def train(name: str, folder: Path) -> None:
     seed, moves = RUNS[name]
     if not (folder / "config.json").exists():
         settings = ["--seed", str(seed), "--total-moves", str(moves), "--run-dir", str(folder)]
+        if name.startswith("last"):
+            latest = folder.parent / "long-seed2" / "checkpoints" / "latest"
+            settings += ["--init-from", str(latest), *LAST]
         chess_lab("train", "exact", "--preset", "strong", *settings)
     else:
         chess_lab("train", "--resume", str(folder))
@@ -163,17 +173,17 @@ def environment_of(folder: Path) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--out", type=Path, default=ROOT / "runs" / "strong", help="run folders")
-    parser.add_argument("--only", nargs="+", choices=("long", "short"), default=["long", "short"])
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--json", type=Path, default=None, help="write the figures here too")
     parser.add_argument("--puzzles", type=Path, help="rated puzzles in Lichess's CSV")
-    parser.add_argument("--ship", action="store_true", help="the long run becomes `example`")
+    parser.add_argument("--ship", action="store_true", help="the last part becomes `example`")
     arguments = parser.parse_args()
     rows, behind = [], {}
     for name in (name for name in RUNS if name.split("-")[0] in arguments.only):
         folder = arguments.out / name
         train(name, folder)
         policy: Path | str = folder
-        if name.startswith("long") and arguments.ship:
+        if name.startswith("last") and arguments.ship:
             weights = folder / "checkpoints" / "latest" / "model.safetensors"
             shipped, policy = ship(weights, "example", half=True), "example"
             print(f"written to {shipped}: {shipped.stat().st_size:,} bytes")
