@@ -96,6 +96,7 @@ class ChessSelfPlayEnv(gym.Env[NDArray[np.uint8], Any]):
       (ValueError), or "resample" (a random legal move instead; `info["action_played"]` says which).
     * `render_mode`: None, "ansi", "rgb_array" or "svg"; `svg()` works in every mode.
     * `fifty_move`, `threefold`: if False, only 75 moves, or only the fifth occurrence, end the game.
+    * `twofold`: if True, the second occurrence of a position is the draw, as in an engine's search.
     * `num_engines`: Stockfish processes.
     * `move_facts`: if True, `info["move_facts"]` (uint8 `[218, F]`) says what the rules know of each move of
       `legal_ids`, before and after it (`chess_env.move_facts.MOVE_FACTS`); 0 on padding. A list adds groups of
@@ -120,6 +121,7 @@ class ChessSelfPlayEnv(gym.Env[NDArray[np.uint8], Any]):
         render_mode: str | None = None,
         fifty_move: bool = True,
         threefold: bool = True,
+        twofold: bool = False,
         num_engines: int = 1,
         move_facts: bool | Sequence[str] = False,
         **unknown: Never,
@@ -136,6 +138,7 @@ class ChessSelfPlayEnv(gym.Env[NDArray[np.uint8], Any]):
             illegal_action=illegal_action,
             fifty_move=fifty_move,
             threefold=threefold,
+            twofold=twofold,
             num_engines=num_engines,
             move_facts=move_facts,
         )

@@ -89,6 +89,7 @@ class ChessSelfPlayVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
         render_mode: str | None = None,
         fifty_move: bool = True,
         threefold: bool = True,
+        twofold: bool = False,
         num_engines: int = 1,
         num_threads: int | None = None,
         move_facts: bool | Sequence[str] = False,
@@ -111,8 +112,8 @@ class ChessSelfPlayVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
         self.settings = make_settings(
             evaluator=evaluator, reward=reward, start_positions=start_positions, opponent=opponent,
             learner_color=learner_color, max_plies=max_plies, illegal_action=illegal_action,
-            fifty_move=fifty_move, threefold=threefold, num_engines=num_engines,
-            num_threads=num_threads, move_facts=move_facts,
+            fifty_move=fifty_move, threefold=threefold, twofold=twofold,
+            num_engines=num_engines, num_threads=num_threads, move_facts=move_facts,
         )  # fmt: skip
         self.evaluator = self.settings.evaluator
         self.evaluator_id = self.settings.evaluator_id

@@ -210,7 +210,7 @@ def facts_of(game: BoardGame) -> dict[str, Any]:
 
 def ending(game: BoardGame) -> dict[str, str] | None:
     """{"result", "reason", "rule"} where the rules of the environment end the game here; None where it goes on."""
-    found = status(game.board, game.position.repetitions, fifty_move=True, threefold=True)
+    found = status(game.board, game.position.repetitions, fifty_move=True, drawn_at=3)
     if found == ONGOING:
         return None
     rule = STATUS_NAMES[found]

@@ -168,6 +168,7 @@ class Session:
             reward=env.reward,
             start_positions=env.start_positions,
             max_plies=env.max_plies or config.rollout.num_plies,
+            twofold=env.twofold,
             opponent=env.opponent,
             move_facts=self.policy.reads_move_facts,
             num_threads=self._env_threads,

@@ -51,7 +51,7 @@ class Settings:
         max_plies: Ply limit (truncation), or None.
         illegal_action: One of `ILLEGAL_ACTION_CHOICES`.
         fifty_move: True: 50 moves without capture or pawn move end the game; False: 75.
-        threefold: True: the third occurrence of a position ends the game; False: the fifth.
+        drawn_at: The occurrence of a position that ends the game: 2, 3 or 5.
         threads: That work on the boards.
         move_facts: Which facts of all legal moves `info` has.
         owned: What was made here and is closed by `close`.
@@ -66,7 +66,7 @@ class Settings:
     max_plies: int | None
     illegal_action: str
     fifty_move: bool
-    threefold: bool
+    drawn_at: int
     threads: Threads
     move_facts: FactsAsked = False
     owned: tuple[Any, ...] = ()
@@ -137,6 +137,7 @@ def make_settings(
     illegal_action: str = "terminate",
     fifty_move: bool = True,
     threefold: bool = True,
+    twofold: bool = False,
     num_engines: int = 1,
     num_threads: int | None = None,
     move_facts: bool | Sequence[str] = False,
@@ -168,7 +169,7 @@ def make_settings(
             max_plies=None if max_plies is None else int(max_plies),
             illegal_action=illegal_action,
             fifty_move=bool(fifty_move),
-            threefold=bool(threefold),
+            drawn_at=2 if twofold else 3 if threefold else 5,
             threads=threads,
             move_facts=facts_asked,
             owned=tuple(owned),

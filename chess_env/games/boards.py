@@ -84,12 +84,12 @@ class Boards(NamedTuple):
         )
 
     def place(
-        self, index: NDArray[np.int64], starts: Positions, fifty_move: bool, threefold: bool
+        self, index: NDArray[np.int64], starts: Positions, fifty_move: bool, drawn_at: int
     ) -> None:
         """Starts a new game from `starts` [n, 8] on the boards `index` [n]."""
-        lockstep.place(*self, index, starts, fifty_move, threefold)
+        lockstep.place(*self, index, starts, fifty_move, drawn_at)
 
-    def restore(self, state: Mapping[str, NDArray[Any]], fifty_move: bool, threefold: bool) -> None:
+    def restore(self, state: Mapping[str, NDArray[Any]], fifty_move: bool, drawn_at: int) -> None:
         """Sets all boards to positions with a history, from the arrays of other boards.
 
         What follows from these (legal moves, repetitions, status) is computed again.
@@ -112,17 +112,17 @@ class Boards(NamedTuple):
         self.positions[:], self.history[:] = positions, history
         self.counters[:, lockstep.HISTORY_LENGTH] = length - 1  # the present one is entered again
         self.counters[:, lockstep.PLY] = ply
-        lockstep.settle(*self, np.arange(len(positions)), fifty_move, threefold)
+        lockstep.settle(*self, np.arange(len(positions)), fifty_move, drawn_at)
 
     def advance(
         self,
         index: NDArray[np.int64],
         actions: NDArray[np.int64],
         fifty_move: bool,
-        threefold: bool,
+        drawn_at: int,
     ) -> None:
         """Makes one legal move on each of the boards `index` [n]."""
-        lockstep.advance(*self, index, actions, fifty_move, threefold)
+        lockstep.advance(*self, index, actions, fifty_move, drawn_at)
 
     def white_to_move(self, index: NDArray[np.int64]) -> NDArray[np.bool_]:
         """bool [n]: True where White is to move on the boards `index`."""
@@ -152,7 +152,7 @@ class Boards(NamedTuple):
         return num_done, done, terminated, truncated, status
 
     def look_ahead(
-        self, actions: NDArray[np.int64], fifty_move: bool, threefold: bool
+        self, actions: NDArray[np.int64], fifty_move: bool, drawn_at: int
     ) -> tuple[Positions, Statuses]:
         """(uint64 [N, G, 8] the positions after each legal action [N, G], int8 [N, G] their status); nothing moves."""
         children = np.empty((*actions.shape, 8), np.uint64)
@@ -163,7 +163,7 @@ class Boards(NamedTuple):
             self.counters,
             actions,
             fifty_move,
-            threefold,
+            drawn_at,
             children,
             status,
         )

@@ -78,7 +78,7 @@ class Games:
                 if getattr(position, "shape", None) != (8,) or position.dtype != np.uint64:
                     checked_start(position, settings.fifty_move, settings.source.name)
             self.boards.place(
-                todo, np.array(drawn, np.uint64), settings.fifty_move, settings.threefold
+                todo, np.array(drawn, np.uint64), settings.fifty_move, settings.drawn_at
             )
             for row in todo[self.boards.status[todo] != _ONGOING].tolist():
                 origin = f"start_positions {settings.source.name!r}"
@@ -104,7 +104,7 @@ class Games:
 
     def advance(self, index: Index, actions: Index) -> None:
         """Makes one legal move on each of the boards `index` [n]."""
-        rules = self.settings.fifty_move, self.settings.threefold
+        rules = self.settings.fifty_move, self.settings.drawn_at
         self.settings.threads.over(
             len(index),
             lambda part: self.boards.advance(index[part], actions[part], *rules),
@@ -113,7 +113,7 @@ class Games:
 
     def look_ahead(self, actions: Index) -> tuple[Positions, Statuses]:
         """(uint64 [N, G, 8] the positions after each legal action [N, G], int8 [N, G] their status); nothing moves."""
-        rules = self.settings.fifty_move, self.settings.threefold
+        rules = self.settings.fifty_move, self.settings.drawn_at
         found = self.settings.threads.over(
             len(actions),
             lambda part: self.boards.rows(part).look_ahead(actions[part], *rules),
@@ -193,7 +193,7 @@ class Games:
                 rng.bit_generator.state = rng_state
         except (LookupError, TypeError, ValueError, ArithmeticError, RecursionError) as error:
             raise ValueError("the random generators of the state cannot be read") from error
-        self.boards.restore(state, self.settings.fifty_move, self.settings.threefold)
+        self.boards.restore(state, self.settings.fifty_move, self.settings.drawn_at)
         self.learner_is_white[:] = learner_is_white
         self._rngs = rngs
 

@@ -31,7 +31,7 @@ def settle_one(
     legal_ids: NDArray[np.int16],
     row: int,
     fifty_move: bool,
-    threefold: bool,
+    drawn_at: int,
 ) -> None:
     """Sets history, legal moves and status of a row whose position has just been set."""
     position = positions[row]
@@ -46,7 +46,7 @@ def settle_one(
     for i in range(count, before):
         legal_ids[row, i] = -1
     counters[row, NUM_LEGAL] = count
-    counters[row, STATUS] = status_of(position, count, repetitions, fifty_move, threefold)
+    counters[row, STATUS] = status_of(position, count, repetitions, fifty_move, drawn_at)
 
 
 @kernel
@@ -57,11 +57,11 @@ def settle(
     legal_ids: NDArray[np.int16],
     index: NDArray[np.int64],
     fifty_move: bool,
-    threefold: bool,
+    drawn_at: int,
 ) -> None:
     """Sets history, legal moves and status of the rows `index`, whose positions have just been set."""
     for row in index:
-        settle_one(positions, history, counters, legal_ids, row, fifty_move, threefold)
+        settle_one(positions, history, counters, legal_ids, row, fifty_move, drawn_at)
 
 
 @kernel
@@ -73,7 +73,7 @@ def place(
     index: NDArray[np.int64],
     starts: Positions,
     fifty_move: bool,
-    threefold: bool,
+    drawn_at: int,
 ) -> None:
     """Starts a new game on each of the rows `index`."""
     for i in range(index.shape[0]):
@@ -82,7 +82,7 @@ def place(
             positions[row, word] = starts[i, word]
         counters[row, HISTORY_LENGTH] = 0
         counters[row, PLY] = 0
-        settle_one(positions, history, counters, legal_ids, row, fifty_move, threefold)
+        settle_one(positions, history, counters, legal_ids, row, fifty_move, drawn_at)
 
 
 @kernel
@@ -94,7 +94,7 @@ def advance(
     index: NDArray[np.int64],
     actions: NDArray[np.int64],
     fifty_move: bool,
-    threefold: bool,
+    drawn_at: int,
 ) -> None:
     """Makes one legal move on each of the rows `index`."""
     child = np.empty(8, np.uint64)
@@ -106,7 +106,7 @@ def advance(
         counters[row, PLY] += 1
         if rule50_clock(child) == 0:
             counters[row, HISTORY_LENGTH] = 0
-        settle_one(positions, history, counters, legal_ids, row, fifty_move, threefold)
+        settle_one(positions, history, counters, legal_ids, row, fifty_move, drawn_at)
 
 
 @kernel
@@ -164,7 +164,7 @@ def look_ahead(
     counters: NDArray[np.int64],
     actions: NDArray[np.int64],
     fifty_move: bool,
-    threefold: bool,
+    drawn_at: int,
     children: NDArray[np.uint64],
     status: Statuses,
 ) -> None:
@@ -179,7 +179,7 @@ def look_ahead(
                 key = position_hash(child)
                 repetitions = occurred(history[row], counters[row, HISTORY_LENGTH], key)
             count = legal_actions_of(child, legal_ids)
-            status[row, g] = status_of(child, count, repetitions, fifty_move, threefold)
+            status[row, g] = status_of(child, count, repetitions, fifty_move, drawn_at)
 
 
 @kernel

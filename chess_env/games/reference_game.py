@@ -35,6 +35,7 @@ from chess_env.rules.rules import (
     STALEMATE,
     STATUS_NAMES,
     THREEFOLD,
+    TWOFOLD,
     hash_batch,
 )
 
@@ -68,14 +69,14 @@ def identity(board: chess.Board) -> Hashable:
     )
 
 
-def status(board: chess.Board, repetitions: int, *, fifty_move: bool, threefold: bool) -> int:
+def status(board: chess.Board, repetitions: int, *, fifty_move: bool, drawn_at: int) -> int:
     """How the game stands: a status code of `rules.py`.
 
     Args:
         board: The position.
         repetitions: Earlier occurrences of it in the game.
         fifty_move: True: 50 moves without capture or pawn move end the game; False: 75.
-        threefold: True: the third occurrence ends the game; False: the fifth.
+        drawn_at: Its occurrence that ends the game: 2, 3 or 5.
     """
     if not any(board.generate_legal_moves()):
         return CHECKMATE if board.is_check() else STALEMATE
@@ -83,8 +84,8 @@ def status(board: chess.Board, repetitions: int, *, fifty_move: bool, threefold:
         return INSUFFICIENT_MATERIAL
     if board.halfmove_clock >= (100 if fifty_move else 150):
         return FIFTY_MOVES if fifty_move else SEVENTYFIVE_MOVES
-    if repetitions >= (2 if threefold else 4):
-        return THREEFOLD if threefold else FIVEFOLD
+    if repetitions + 1 >= drawn_at:
+        return {2: TWOFOLD, 3: THREEFOLD, 5: FIVEFOLD}[drawn_at]
     return ONGOING
 
 
@@ -121,7 +122,7 @@ class ReferenceGame:
         self.board = board_from_fen(to_fen(start))
         self.actions: list[int] = []
         self._occurrences: Counter[Hashable] = Counter()
-        self._draw_rules = {"fifty_move": settings.fifty_move, "threefold": settings.threefold}
+        self._fifty_move, self._drawn_at = settings.fifty_move, settings.drawn_at
         self._asked = settings.move_facts
         self._hashes: list[np.uint64] = []  # of all positions, where facts are asked for
         self._arrive()
@@ -131,7 +132,9 @@ class ReferenceGame:
         key = identity(self.board)
         self.repetitions = self._occurrences[key]
         self._occurrences[key] += 1
-        self.status = status(self.board, self.repetitions, **self._draw_rules)
+        self.status = status(
+            self.board, self.repetitions, fifty_move=self._fifty_move, drawn_at=self._drawn_at
+        )
         self.legal = legal_actions(self.board)
         if self._asked:
             self._hashes.append(hash_batch(self.packed())[0])
@@ -189,7 +192,7 @@ class ReferenceGame:
         history = np.array([self._hashes], np.uint64)
         return move_facts_batch(
             self.packed(), legal_ids[None], history, np.array([len(self._hashes)]),
-            fifty_move=self._draw_rules["fifty_move"], asked=self._asked,
+            fifty_move=self._fifty_move, asked=self._asked,
         )[0]  # fmt: skip
 
 

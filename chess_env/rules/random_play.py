@@ -21,7 +21,7 @@ def _walk(start: Positions, uniforms: NDArray[np.float64], path: Positions) -> i
     path[0] = start
     for ply in range(len(uniforms)):
         count = legal_actions_of(path[ply], legal_ids)
-        if status_of(path[ply], count, 0, True, True) != ONGOING:
+        if status_of(path[ply], count, 0, True, 3) != ONGOING:
             return ply
         slot = min(int(uniforms[ply] * count), count - 1)
         apply(path[ply], legal_ids[slot], path[ply + 1])

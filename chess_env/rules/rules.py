@@ -27,7 +27,7 @@ from chess_env.rules.packed import (
 )
 
 ONGOING, CHECKMATE, STALEMATE, INSUFFICIENT_MATERIAL, FIFTY_MOVES, THREEFOLD = range(6)
-SEVENTYFIVE_MOVES, FIVEFOLD = 6, 7
+SEVENTYFIVE_MOVES, FIVEFOLD, TWOFOLD = 6, 7, 8
 Statuses = NDArray[np.int8]
 """Such codes, as arrays."""
 
@@ -40,6 +40,7 @@ STATUS_NAMES = (
     "threefold_repetition",
     "seventyfive_moves",
     "fivefold_repetition",
+    "twofold_repetition",
 )
 OPENING, MIDDLEGAME, ENDGAME = range(3)
 
@@ -96,12 +97,13 @@ def has_insufficient_material(position: Positions) -> bool:
 
 @inlined
 def status_of(
-    position: Positions, num_legal: int, repetitions: int, fifty_move: bool, threefold: bool
+    position: Positions, num_legal: int, repetitions: int, fifty_move: bool, drawn_at: int
 ) -> int:
     """int64 status code. `repetitions` counts earlier occurrences of the position in the game.
 
-    `fifty_move` and `threefold` end the game where a player could claim the draw (FIDE 9.2, 9.3);
-    without them the automatic limits of FIDE 9.6 hold: 75 moves and the fifth occurrence.
+    `fifty_move`, and 3 for the occurrence `drawn_at`, end the game where a player could claim the draw (FIDE 9.2,
+    9.3); without it and with 5 the automatic limits of FIDE 9.6 hold: 75 moves and the fifth occurrence. The
+    second is the one that engines' searches count as a draw.
     """
     if num_legal == 0:
         return CHECKMATE if in_check(position) else STALEMATE
@@ -113,11 +115,10 @@ def status_of(
             return FIFTY_MOVES
     elif clock >= 150:
         return SEVENTYFIVE_MOVES
-    if threefold:
-        if repetitions >= 2:
-            return THREEFOLD
-    elif repetitions >= 4:
-        return FIVEFOLD
+    if repetitions + 1 >= drawn_at:
+        if drawn_at == 2:
+            return TWOFOLD
+        return THREEFOLD if drawn_at == 3 else FIVEFOLD
     return ONGOING
 
 
@@ -165,7 +166,7 @@ def _status_batch(positions: Positions, fifty_move: bool, status: NDArray[np.int
     legal_ids = np.empty(MAX_LEGAL, np.int16)
     for i in range(positions.shape[0]):
         count = legal_actions_of(positions[i], legal_ids)
-        status[i] = status_of(positions[i], count, 0, fifty_move, True)
+        status[i] = status_of(positions[i], count, 0, fifty_move, 3)
 
 
 @kernel

@@ -17,6 +17,7 @@ from chess_env.rules.rules import (
     ONGOING,
     SEVENTYFIVE_MOVES,
     THREEFOLD,
+    TWOFOLD,
 )
 from tests.env.material import MaterialEvaluator
 from tests.env.playing import SHUFFLE, make, play
@@ -37,6 +38,14 @@ def test_without_threefold_the_fifth_occurrence_ends_the_game() -> None:
     steps = [play(env, uci) for uci in SHUFFLE * 4]
     assert [step[2] for step in steps] == [False] * 15 + [True]
     assert steps[-1][4]["status"] == FIVEFOLD
+
+
+def test_with_twofold_the_second_occurrence_ends_the_game() -> None:
+    env = make(twofold=True)
+    env.reset()
+    steps = [play(env, uci) for uci in SHUFFLE]
+    assert [step[2] for step in steps] == [False] * 3 + [True]
+    assert steps[-1][4]["status"] == TWOFOLD
 
 
 @pytest.mark.parametrize(
