@@ -67,7 +67,7 @@ class GamesInPlay:
 
     def __init__(self, starts: Positions, players: Sequence[Player]) -> None:
         self.boards = Boards.empty(len(starts))
-        self.boards.place(np.arange(len(starts)), starts, True, True)
+        self.boards.place(np.arange(len(starts)), starts, True, 3)
         self._starts = starts.copy()
         self._moves: list[list[int]] = [[] for _ in starts]
         self._kept = any(map(reads_games, players))
@@ -106,7 +106,7 @@ class GamesInPlay:
 
     def play(self, index: Index, actions: Index) -> None:
         """Makes the legal moves `actions` [n] on the boards `index` [n]."""
-        self.boards.advance(index, actions, True, True)
+        self.boards.advance(index, actions, True, 3)
         if not self._kept:
             return
         positions = self.boards.positions[index]

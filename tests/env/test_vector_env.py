@@ -38,6 +38,7 @@ CONDITIONS = {
         "threefold": False,
         "start_positions": "random_plies:200-300",
     },
+    "second occurrence": {"twofold": True, "start_positions": "bare_kings"},
     "opponent": {"evaluator": MaterialEvaluator, "opponent": "random", "max_plies": 30},
     "opponent, fixed colour": {
         "opponent": "random",

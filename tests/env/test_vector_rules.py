@@ -12,6 +12,7 @@ import pytest
 from gymnasium.error import ResetNeeded
 
 from chess_env.moves import action_to_move, move_to_action
+from chess_env.rules.rules import THREEFOLD, TWOFOLD
 from chess_env.vector_env import ChessSelfPlayVectorEnv
 from tests.env.material import MaterialEvaluator
 from tests.env.vector_play import NUM_ENVS, choose, make
@@ -118,18 +119,23 @@ def test_illegal_actions_can_raise_and_nothing_moves() -> None:
         env.step(np.zeros(NUM_ENVS))
 
 
-def test_threefold_repetition_is_found_after_the_eighth_ply() -> None:
-    env = make(num_envs=1, illegal_action="raise")
+@pytest.mark.parametrize(("twofold", "last", "status"), [(False, 7, THREEFOLD), (True, 3, TWOFOLD)])
+def test_repetition_is_found_after_the_eighth_ply_or_the_fourth(
+    twofold: bool, last: int, status: int
+) -> None:
+    env = make(num_envs=1, illegal_action="raise", twofold=twofold)
     env.reset(seed=0)
     board = chess.Board()
-    for ply in range(8):
+    for ply in range(last + 1):
         move = chess.Move.from_uci(SHUFFLE_UCI[ply % 4])
-        observations, _, terminated, _, info = env.step([move_to_action(move, board.turn)])
+        action = move_to_action(move, board.turn)
+        looked = env.score_actions(np.array([[action]]))
+        observations, _, terminated, _, info = env.step([action])
         board.push(move)
-        assert terminated[0] == (ply == 7)
-        if ply == 3:
+        assert looked["terminated"][0, 0] == terminated[0] == (ply == last)
+        if ply == 3 and not twofold:
             assert observations[0, 17].min() == 1  # the second occurrence
-    assert info["final_info"]["status"][0] == 5
+    assert info["final_info"]["status"][0] == status
 
 
 def test_score_actions_is_what_step_pays_and_asks_the_engine_once() -> None:
