@@ -1,13 +1,14 @@
 """What `--preset strong` comes to: regret, games, won endings and puzzles of one long run and of short ones.
 
     python -m benchmarks.learning.strong --out runs/strong --json benchmarks/results/strong.json
-    python -m benchmarks.learning.strong --out runs/strong --only long last --ship
+    python -m benchmarks.learning.strong --out runs/strong --only long last end --ship
     python -m benchmarks.learning.strong --puzzles puzzles.csv --out runs/strong --json FILE
 
 A long run of the preset's 80 million scored moves from random weights, a last part from its weights under a deeper
-judge, and three seeds at an eighth of the long run, each on one core. Runs that are there are continued or only
+judge, an end in games that the second occurrence of a position draws, and three seeds at an eighth of the long run,
+each on one core. Runs that are there are continued or only
 measured. Every figure comes from commands that anyone can give: `chess-lab eval RUN` with `--positions`, `--opponents`,
-`--endings` or `--puzzles`. `--ship` writes the last part's policy, in 16 bits a weight, to where
+`--endings` or `--puzzles`. `--ship` writes the end's policy, in 16 bits a weight, to where
 `chess-lab uci example` finds it, and measures that.
 """
 
@@ -17,29 +18,47 @@ import argparse
 import json
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+from safetensors.torch import save_file
+from torch import Tensor
+
+from algorithms.networks.build import config_of, read_weights
 from algorithms.reports.run_files import read_metrics
 from benchmarks.learning.ship import ship
 from benchmarks.records.command_line import chess_lab
 from benchmarks.records.report import print_table, save
+from chess_env.move_facts import facts_asked
 
 ROOT = Path(__file__).resolve().parents[2]
-LONG_MOVES, LAST_MOVES, SHORT_MOVES = 80_000_000, 32_000_000, 10_000_000
-RUNS: dict[str, tuple[int, int]] = {
-    "long-seed2": (2, LONG_MOVES),
-    "last-seed21": (21, LAST_MOVES),
-    "short-seed8": (8, SHORT_MOVES),
-    "short-seed9": (9, SHORT_MOVES),
-    "short-seed10": (10, SHORT_MOVES),
-}
-"""Run -> (seed, budget in scored moves). The settings were chosen on seed 1, in one run of 40 million moves; the facts
-`answers` on seeds 3 and 4, the depth of the judge and the loss on seed 5."""
-
 LAST = ("--env.evaluator", "builtin:depth=2", "--optimizer.learning-rate", "2e-3")
-"""Settings of the last part, which begins at the long run's weights."""
+"""Settings of the parts behind the long run."""
 
-PARTS = ("long", "last", "short")
+
+class Run(NamedTuple):
+    """One run: its seed, its budget in scored moves, the run whose weights it begins with, and its settings."""
+
+    seed: int
+    moves: int
+    after: str | None = None
+    settings: tuple[str, ...] = ()
+
+
+RUNS = {
+    "long-seed2": Run(2, 80_000_000),
+    "last-seed21": Run(21, 32_000_000, "long-seed2", LAST),
+    "end-seed31": Run(31, 18_000_000, "last-seed21", (*LAST, "--env.twofold")),
+    "short-seed8": Run(8, 10_000_000),
+    "short-seed9": Run(9, 10_000_000),
+    "short-seed10": Run(10, 10_000_000),
+}
+"""The settings were chosen on seed 1, in one run of 40 million moves; the facts `answers` on seeds 3 and 4, the depth
+of the judge and the loss on seed 5."""
+
+FACT_WEIGHTS = "head.fact_features.weight"
+"""Its columns are facts of moves."""
+
+PARTS = ("long", "last", "end", "short")
 
 OPPONENTS, GAMES, MATCH_SEED = ("random", "material"), 400, 1_000
 LOWEST, LOWEST_GAMES = "engine:nodes=1,skill_level=0", 300
@@ -56,15 +75,24 @@ CURVE = (
 
 def train(name: str, folder: Path) -> None:
     """None; begins the run, goes on with it, or leaves it where it has used its budget."""
-    seed, moves = RUNS[name]
+    seed, moves, after, others = RUNS[name]
     if not (folder / "config.json").exists():
         settings = ["--seed", str(seed), "--total-moves", str(moves), "--run-dir", str(folder)]
-        if name.startswith("last"):
-            latest = folder.parent / "long-seed2" / "checkpoints" / "latest"
-            settings += ["--init-from", str(latest), *LAST]
+        if after is not None:
+            latest = folder.parent / after / "checkpoints" / "latest"
+            settings += ["--init-from", str(latest), *others]
         chess_lab("train", "exact", "--preset", "strong", *settings)
     else:
         chess_lab("train", "--resume", str(folder))
+
+
+def told_of_repetition(policy: str, end: str) -> dict[str, Tensor]:
+    """The weights of `policy`, with those of the fact `repeats` from the run `end`; moves that repeat nothing stay."""
+    weights, others = read_weights(policy), read_weights(end)
+    facts = facts_asked(config_of(weights, policy).facts)
+    repeats = [fact.name for fact in facts].index("repeats")
+    weights[FACT_WEIGHTS][:, repeats] = others[FACT_WEIGHTS][:, repeats]
+    return weights
 
 
 def evaluate(policy: Path | str, puzzles: Path | None) -> dict[str, Any]:
@@ -103,14 +131,12 @@ def greedy_of(positions: dict[str, Any], slice_name: str) -> dict[str, Any]:
 
 
 def row_of(
-    name: str, seed: int, moves: int, folder: Path, policy: Path | str, puzzles: Path | None
+    name: str, folder: Path, policy: Path | str, puzzles: Path | None
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """(the row of the table, all figures behind it) of a finished run.
 
     Args:
         name: of the run, in tables.
-        seed: of the run.
-        moves: its budget in scored moves.
         folder: the run folder.
         policy: what is measured of it: itself, or the name under which it is shipped.
         puzzles: rated puzzles in Lichess's CSV; None: they are left out.
@@ -129,7 +155,7 @@ def row_of(
     }
     row: dict[str, Any] = {
         "run": name,
-        "scored moves": f"{moves / 1e6:g} million",
+        "scored moves": f"{RUNS[name].moves / 1e6:g} million",
         "CPU-minutes": round(curve[-1]["time/cpu_s"] / 60),
         "greedy regret, cp": f"{main['regret_cp']:.1f} ({main['regret_cp_low']:.1f}-{main['regret_cp_high']:.1f})",
         "random, %": scores["random"],
@@ -176,18 +202,21 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--json", type=Path, default=None, help="write the figures here too")
     parser.add_argument("--puzzles", type=Path, help="rated puzzles in Lichess's CSV")
-    parser.add_argument("--ship", action="store_true", help="the last part becomes `example`")
+    parser.add_argument("--ship", action="store_true", help="the end's policy becomes `example`")
     arguments = parser.parse_args()
     rows, behind = [], {}
     for name in (name for name in RUNS if name.split("-")[0] in arguments.only):
         folder = arguments.out / name
         train(name, folder)
         policy: Path | str = folder
-        if name.startswith("last") and arguments.ship:
-            weights = folder / "checkpoints" / "latest" / "model.safetensors"
+        if name.startswith("end") and arguments.ship:
+            weights = arguments.out / "example.safetensors"
+            save_file(
+                told_of_repetition(str(folder.parent / RUNS[name].after), str(folder)), weights
+            )
             shipped, policy = ship(weights, "example", half=True), "example"
             print(f"written to {shipped}: {shipped.stat().st_size:,} bytes")
-        row, behind[name] = row_of(name, *RUNS[name], folder, policy, arguments.puzzles)
+        row, behind[name] = row_of(name, folder, policy, arguments.puzzles)
         rows.append(row)
     for row in rows:
         print_table([row])
