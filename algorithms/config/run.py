@@ -130,8 +130,7 @@ class EnvConfig:
         max_plies: a game is cut (truncated, not ended) this many plies after its start position;
             fewer means more different starts. None: rollout.num_plies, so every rollout begins
             with fresh starts.
-        twofold: the second occurrence of a position already ends a game as a draw, as in an engine's search. A
-            policy that learned so does not repeat where it leads.
+        twofold: the second occurrence of a position ends a game as a draw, as in an engine's search, not the third.
         cache: None, "memory", or the path of an sqlite file that keeps scores between runs.
         opponent: answers inside every step, a player of `chess_env.games.players`: "random", "builtin",
             "stockfish:nodes=1", any of them with "@random=SHARE" behind it. Only the learner's moves

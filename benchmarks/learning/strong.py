@@ -6,10 +6,9 @@
 
 A long run of the preset's 80 million scored moves from random weights, a last part from its weights under a deeper
 judge, an end in games that the second occurrence of a position draws, and three seeds at an eighth of the long run,
-each on one core. Runs that are there are continued or only
-measured. Every figure comes from commands that anyone can give: `chess-lab eval RUN` with `--positions`, `--opponents`,
-`--endings` or `--puzzles`. `--ship` writes the end's policy, in 16 bits a weight, to where
-`chess-lab uci example` finds it, and measures that.
+each on one core. Runs that are there are continued or only measured. Every figure comes from commands that anyone can
+give: `chess-lab eval RUN` with `--positions`, `--opponents`, `--endings` or `--puzzles`. `--ship` makes `example`,
+which is measured in place of the end: the last part's weights, and of the end those of the fact `repeats`, in 16 bits.
 """
 
 from __future__ import annotations
@@ -87,7 +86,10 @@ def train(name: str, folder: Path) -> None:
 
 
 def told_of_repetition(policy: str, end: str) -> dict[str, Tensor]:
-    """The weights of `policy`, with those of the fact `repeats` from the run `end`; moves that repeat nothing stay."""
+    """The weights of `policy` with those of the fact `repeats` from the run `end`.
+
+    Of a move that repeats no position that fact is 0, so its logit stays the same.
+    """
     weights, others = read_weights(policy), read_weights(end)
     facts = facts_asked(config_of(weights, policy).facts)
     repeats = [fact.name for fact in facts].index("repeats")
@@ -202,7 +204,11 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--json", type=Path, default=None, help="write the figures here too")
     parser.add_argument("--puzzles", type=Path, help="rated puzzles in Lichess's CSV")
-    parser.add_argument("--ship", action="store_true", help="the end's policy becomes `example`")
+    parser.add_argument(
+        "--ship",
+        action="store_true",
+        help="ship `example`: the last part's weights, and of the end those of the fact `repeats`",
+    )
     arguments = parser.parse_args()
     rows, behind = [], {}
     for name in (name for name in RUNS if name.split("-")[0] in arguments.only):

@@ -122,8 +122,7 @@ class ReferenceGame:
         self.board = board_from_fen(to_fen(start))
         self.actions: list[int] = []
         self._occurrences: Counter[Hashable] = Counter()
-        self._fifty_move, self._drawn_at = settings.fifty_move, settings.drawn_at
-        self._asked = settings.move_facts
+        self._settings = settings
         self._hashes: list[np.uint64] = []  # of all positions, where facts are asked for
         self._arrive()
 
@@ -132,11 +131,12 @@ class ReferenceGame:
         key = identity(self.board)
         self.repetitions = self._occurrences[key]
         self._occurrences[key] += 1
+        rules = self._settings
         self.status = status(
-            self.board, self.repetitions, fifty_move=self._fifty_move, drawn_at=self._drawn_at
+            self.board, self.repetitions, fifty_move=rules.fifty_move, drawn_at=rules.drawn_at
         )
         self.legal = legal_actions(self.board)
-        if self._asked:
+        if self._settings.move_facts:
             self._hashes.append(hash_batch(self.packed())[0])
 
     def play(self, action: int) -> None:
@@ -175,7 +175,7 @@ class ReferenceGame:
         legal_ids[: len(self.legal)] = self.legal
         mask = np.zeros(NUM_ACTIONS, np.int8)
         mask[self.legal] = 1
-        facts = {"move_facts": self._move_facts(legal_ids)} if self._asked else {}
+        facts = {"move_facts": self._move_facts(legal_ids)} if self._settings.move_facts else {}
         return {
             "action_mask": mask,
             "legal_ids": legal_ids,
@@ -192,7 +192,7 @@ class ReferenceGame:
         history = np.array([self._hashes], np.uint64)
         return move_facts_batch(
             self.packed(), legal_ids[None], history, np.array([len(self._hashes)]),
-            fifty_move=self._fifty_move, asked=self._asked,
+            fifty_move=self._settings.fifty_move, asked=self._settings.move_facts,
         )[0]  # fmt: skip
 
 

@@ -13,19 +13,24 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import chess
 import numpy as np
 import pytest
 import torch
 
 from algorithms import ALGORITHMS, cli
 from algorithms.config import files as config_file
-from algorithms.config.run import OptimizerConfig, RolloutConfig
+from algorithms.config.run import EnvConfig, OptimizerConfig, RolloutConfig
 from algorithms.regularization import RegularizerConfig
 from algorithms.reports.run_files import read_metrics
 from algorithms.reports.statistics import percent_interval
 from algorithms.run_folder import checkpoint
 from algorithms.run_folder.atomic_files import RunFolderError
+from algorithms.training.session import Session
 from algorithms.training.trainer import train
+from chess_env.moves import move_to_action
+from chess_env.rules.rules import ONGOING, TWOFOLD
+from tests.env.playing import SHUFFLE
 from tests.forks import fork, kill
 from tests.training.runs import (
     MOVES_PER_UPDATE,
@@ -38,6 +43,26 @@ from tests.training.runs import (
 )
 
 ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("twofold", [False, True])
+def test_the_second_occurrence_ends_the_games_of_a_run_that_asks_for_it(
+    twofold: bool, tmp_path: Path
+) -> None:
+    env = EnvConfig(evaluator="builtin", start_positions="initial", max_plies=9, twofold=twofold)
+    session, board = Session(tiny(tmp_path, env=env)), chess.Board()
+    try:
+        vec = session.worker.parts[0].vec
+        vec.reset(seed=0)
+        for uci in SHUFFLE:
+            move = chess.Move.from_uci(uci)
+            actions = np.full((vec.num_envs, 1), move_to_action(move, board.turn))
+            _, status = vec.games.look_ahead(actions)
+            vec.step(actions[:, 0])
+            board.push(move)
+    finally:
+        session.close()
+    assert (status == (TWOFOLD if twofold else ONGOING)).all()
 
 
 def test_a_run_leaves_its_folder_complete_and_keeps_to_its_budget(tmp_path: Path) -> None:
