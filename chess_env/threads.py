@@ -5,17 +5,20 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections import deque
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
 T = TypeVar("T")
 
+PIECES = 5, 7, 8
+"""Where the parts of a thread's rows end, in eighths: a core may be busy elsewhere, and then another thread does
+the last ones, which are small, so that all are done at nearly the same time."""
+
 MANY_THREADS = 8
 """Parts are handed over under the interpreter's lock: from so many threads on each takes one (measured
-once, 4,096 boards on 16 cores: 1.11 times the plies). Fewer take two, since a core may be busy elsewhere."""
+once, 4,096 boards on 16 cores: 1.11 times the plies)."""
 
 
 def usable_cores() -> int:
@@ -23,18 +26,21 @@ def usable_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _next(shares: list[deque[int]], worker: int) -> int | None:
-    """A part to do: of the worker's own share first, then the last of another's; None when all are taken."""
-    try:
-        return shares[worker].popleft()
-    except IndexError:
-        pass
-    for share in shares:
-        try:
-            return share.pop()
-        except IndexError:
-            continue
-    return None
+@lru_cache
+def _divided(num_rows: int, workers: int) -> tuple[list[slice], list[list[int]]]:
+    """(the parts of the rows; for each worker the order in which it takes them: its own first, of others the last)."""
+    ends = PIECES if workers < MANY_THREADS and num_rows >= PIECES[-1] * workers else PIECES[-1:]
+    whole, each = PIECES[-1] * workers, len(ends)
+    bounds = [
+        num_rows * (PIECES[-1] * worker + end) // whole for worker in range(workers) for end in ends
+    ]
+    parts = [slice(begin, end) for begin, end in zip([0, *bounds], bounds, strict=False)]
+    own = [list(range(each * worker, each * (worker + 1))) for worker in range(workers)]
+    orders = [
+        mine + [part for theirs in own if theirs is not mine for part in reversed(theirs)]
+        for mine in own
+    ]
+    return parts, orders
 
 
 def _serve(calls: SimpleQueue[Callable[[], None] | None]) -> None:
@@ -87,38 +93,33 @@ class Threads:
             run: works on the rows of a slice, changes nothing else, and calls no `over` of this object.
             least: rows that are worth handing to another thread.
         """
-        most = self.num_threads * (2 if self.num_threads < MANY_THREADS else 1)
-        parts = min(most, num_rows // least)
-        if self.num_threads == 1 or parts < 2:
+        workers = min(self.num_threads, num_rows // least)
+        if workers < 2:
             return [run(slice(0, num_rows))]
-        workers = min(self.num_threads, parts)
         if self._process != os.getpid():  # the child of a fork has no threads
             self._others, self._process = [], os.getpid()
         while len(self._others) < workers - 1:
             self._others.append(_Thread(self))
-        bounds = [num_rows * part // parts for part in range(parts + 1)]
-        shares = [
-            deque(range(parts * worker // workers, parts * (worker + 1) // workers))
-            for worker in range(workers)
-        ]
-        answers: SimpleQueue[tuple[int, T | None, BaseException | None]] = SimpleQueue()
+        parts, orders = _divided(num_rows, workers)
+        left = dict.fromkeys(range(len(parts)), True)
+        found: list[Any] = [None] * len(parts)
+        failed: dict[int, BaseException] = {}
+        done: SimpleQueue[None] = SimpleQueue()
 
         def work(worker: int) -> None:
-            while (part := _next(shares, worker)) is not None:
-                try:
-                    answers.put((part, run(slice(bounds[part], bounds[part + 1])), None))
-                except BaseException as error:
-                    answers.put((part, None, error))
+            for part in orders[worker]:
+                if left.pop(part, False):  # nobody else has taken it
+                    try:
+                        found[part] = run(parts[part])
+                    except BaseException as error:
+                        failed[part] = error
+                    done.put(None)
 
         for worker, other in zip(range(1, workers), self._others, strict=False):
             other.calls.put(partial(work, worker))
         work(0)
-        found: list[Any] = [None] * parts
-        failed: dict[int, BaseException] = {}
-        for _ in range(parts):
-            part, found[part], error = answers.get()
-            if error is not None:
-                failed[part] = error
+        for _ in parts:
+            done.get()
         if failed:
             raise failed[min(failed)]
         return found

@@ -61,12 +61,12 @@ class JudgedEvaluator(RuleAwareEvaluator):
         tabled, scores = self._tabled(positions)
         rest = positions[~tabled] if tabled.any() else positions
         try:
-            scores[~tabled] = self._corrected(rest, *self._searched(rest))
+            scores[~tabled] = self._searched(rest)
         except EngineError as error:
             if isinstance(error.scores, np.ndarray) and isinstance(error.answered, np.ndarray):
                 answered = tabled.copy()
                 answered[~tabled] = error.answered
-                scores[~tabled] = self._corrected(rest, error.scores, _unknown(rest))
+                scores[~tabled] = self._corrected(rest, error.scores)
                 error.scores, error.answered = np.where(answered, scores, 0), answered
             raise
         return scores
@@ -105,7 +105,7 @@ class JudgedEvaluator(RuleAwareEvaluator):
         tabled, found = self._tabled(after[goes_on])
         known, rest = goes_on[tabled], goes_on[~tabled]
         scores[known] = found[tabled]
-        scores[rest] = self._corrected(after[rest], scores[rest], _unknown(rest))
+        scores[rest] = self._corrected(after[rest], scores[rest])
         return np.split(-scores, np.cumsum(counts)[:-1])
 
     def _tabled(self, positions: NDArray[np.uint64]) -> tuple[NDArray[np.bool_], Scores]:
@@ -122,15 +122,15 @@ class JudgedEvaluator(RuleAwareEvaluator):
         self._num_proven += int(known.sum())
         return known, scores
 
-    def _searched(self, positions: NDArray[np.uint64]) -> tuple[Scores, NDArray[np.bool_]]:
-        """(int32 [N] scores of the search, bool [N] `forcing` as of `BuiltinEvaluator.search`)."""
-        if isinstance(self.search, BuiltinEvaluator):
-            return self.search.search(positions)
-        return self.search._score_ongoing(positions), _unknown(positions)
+    def _searched(self, positions: NDArray[np.uint64]) -> Scores:
+        """int32 [N]: the corrected scores of the search for positions that go on."""
+        if not isinstance(self.search, BuiltinEvaluator):
+            return self._corrected(positions, self.search._score_ongoing(positions))
+        scores, _, proven = self.search.search(positions, self._prove)
+        self._num_proven += proven
+        return scores
 
-    def _corrected(
-        self, positions: NDArray[np.uint64], scores: Scores, forcing: NDArray[np.bool_]
-    ) -> Scores:
+    def _corrected(self, positions: NDArray[np.uint64], scores: Scores) -> Scores:
         """int32 [N]: the scores of the search for positions that go on, made even and with mates that are proven."""
         if self._second is not None:
             second = self._second._score_ongoing(positions)
@@ -138,15 +138,23 @@ class JudgedEvaluator(RuleAwareEvaluator):
             # A mate is averaged with nothing; the built-in search claims none that it has not proven.
             unproven = np.where(np.abs(second) > MAX_CP, second, mean)
             scores = np.where(np.abs(scores) > MAX_CP, scores, unproven)
-        if self.syzygy is not None:
-            scores = below_wins(scores)
-        proven = self.threads.over(
-            len(positions),
-            lambda part: prove_mates(positions[part], scores[part], forcing[part]),
-            least=LEAST_PART,
+        any_check = np.ones(len(positions), np.bool_)
+        self._num_proven += sum(
+            self.threads.over(
+                len(positions),
+                lambda part: self._prove(positions[part], scores[part], any_check[part]),
+                least=LEAST_PART,
+            )
         )
-        self._num_proven += sum(proven)
         return scores
+
+    def _prove(
+        self, positions: NDArray[np.uint64], scores: Scores, forcing: NDArray[np.bool_]
+    ) -> int:
+        """How many of the scores, which are changed in place, a proof has changed."""
+        if self.syzygy is not None:
+            scores[:] = below_wins(scores)
+        return prove_mates(positions, scores, forcing)
 
     def counters(self) -> dict[str, int | float]:
         """Those of the search, with the positions asked here, and `proven`: scores that a proof has changed."""
@@ -163,11 +171,6 @@ class JudgedEvaluator(RuleAwareEvaluator):
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickled as its search and its files."""
         return JudgedEvaluator, (self.search, self.syzygy)
-
-
-def _unknown(positions: NDArray[Any]) -> NDArray[np.bool_]:
-    """bool [N], all True: any of the positions may hold a check that leaves few replies."""
-    return np.ones(len(positions), np.bool_)
 
 
 def _is_shallow(search: StockfishEvaluator) -> bool:

@@ -123,7 +123,7 @@ def test_the_child_of_a_fork_starts_threads_of_its_own() -> None:
 
 def test_the_parts_are_all_rows_in_their_order() -> None:
     threads = Threads(3)
-    for rows, least, number in ((0, 8, 1), (15, 8, 1), (16, 8, 2), (1000, 8, 6), (7, 1, 6)):
+    for rows, least, number in ((0, 8, 1), (15, 8, 1), (16, 8, 6), (1000, 8, 9), (7, 1, 3)):
         parts = threads.over(rows, lambda part: part, least=least)
         assert len(parts) == number
         assert [row for part in parts for row in range(rows)[part]] == list(range(rows))
@@ -140,10 +140,10 @@ def test_a_part_of_a_thread_that_is_late_is_done_by_another() -> None:
     def run(part: slice) -> bool:
         if part.stop == 64:
             last_is_done.set()
-        # The other part of the same thread.
+        # The first part of the same thread.
         return part.start != 32 or last_is_done.wait(60)
 
-    assert threads.over(64, run, least=1) == [True] * 4
+    assert threads.over(64, run, least=1) == [True] * 6
     threads.close()
 
 
@@ -166,7 +166,7 @@ def failing(part: slice) -> None:
 
 def test_the_first_error_in_a_part_is_the_callers_and_the_threads_go_on() -> None:
     threads = Threads(2)
-    with pytest.raises(KeyError, match="of the part from 16"):
+    with pytest.raises(KeyError, match="of the part from 20"):
         threads.over(64, failing, least=1)
     assert sum(threads.over(64, lambda part: part.stop - part.start, least=1)) == 64
     threads.close()

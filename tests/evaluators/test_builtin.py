@@ -260,7 +260,7 @@ def test_listed_moves_and_boards_after_them_are_those_of_the_rules_core(played):
 
 def test_where_no_check_leaves_few_replies_that_is_said_and_elsewhere_hardly_ever(builtin, played):
     going_on = played[rules.status_batch(played) == rules.ONGOING][:1500]
-    _, forcing = builtin.search(going_on)
+    _, forcing, _ = builtin.search(going_on)
     few = np.zeros(len(going_on), bool)
     for row, text in enumerate(fen.to_fens(going_on)):
         board = chess.Board(text)

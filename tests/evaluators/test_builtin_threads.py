@@ -9,11 +9,17 @@ import pytest
 
 from benchmarks.speed.builtin_evaluator import random_play
 from chess_env.evaluators.builtin import BuiltinEvaluator
+from chess_env.evaluators.judge import JudgedEvaluator
 
 
-def test_threads_change_neither_scores_nor_counters() -> None:
+def judged(num_threads: int = 1) -> JudgedEvaluator:
+    return JudgedEvaluator(BuiltinEvaluator(num_threads))
+
+
+@pytest.mark.parametrize("make", [BuiltinEvaluator, judged])
+def test_threads_change_neither_scores_nor_counters(make: Any) -> None:
     played = random_play(24_000, seed=11)[::8]
-    alone, together = BuiltinEvaluator(), BuiltinEvaluator(num_threads=3)
+    alone, together = make(), make(num_threads=3)
     try:
         expected = alone.evaluate(played)  # which also compiles
         assert np.array_equal(together.evaluate(played), expected)

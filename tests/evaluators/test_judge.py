@@ -99,10 +99,11 @@ def test_moves_are_scored_with_the_same_proofs_as_positions(name: str) -> None:
 class OneFails(BuiltinEvaluator):
     """The built-in search, for which the first of several positions cannot be scored."""
 
-    def search(self, positions: Any) -> Any:
-        scores, forcing = super().search(positions)
+    def search(self, positions: Any, then: Any = None) -> Any:
+        found = super().search(positions, then)
+        scores, _, _ = found
         if len(positions) < 2:
-            return scores, forcing
+            return found
         error = EngineError("one failed")
         error.answered = np.arange(len(positions)) > 0
         error.scores = np.where(error.answered, scores, 0)

@@ -135,7 +135,7 @@ def test_quiet_moves_are_passed_over_only_where_each_leaves_many_replies() -> No
 def test_what_the_search_knows_of_checks_changes_no_proof() -> None:
     positions = random_play(40_000, seed=6)
     positions = positions[rules.status_batch(positions) == rules.ONGOING]
-    scores, forcing = BuiltinEvaluator().search(positions)
+    scores, forcing, _ = BuiltinEvaluator().search(positions)
     told, asked = scores.copy(), scores.copy()
     proven = prove_mates(positions, told, forcing)
     assert proven == prove_mates(positions, asked, np.ones(len(positions), np.bool_)) > 100

@@ -5,6 +5,8 @@ Its place between material counting and Stockfish is measured by `benchmarks/spe
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -16,6 +18,9 @@ MAX_DEPTH = 3
 
 LEAST_PART = 64
 """Positions that are worth handing to another thread: about half a millisecond of search."""
+
+AfterSearch = Callable[[NDArray[np.uint64], Scores, NDArray[np.bool_]], int]
+"""Takes positions uint64 [n, 8], and of them what `BuiltinEvaluator.search` says."""
 
 
 def require_depth(depth: int) -> None:
@@ -58,26 +63,29 @@ class BuiltinEvaluator(RuleAwareEvaluator):
     def _score_ongoing(self, positions: NDArray[np.uint64]) -> Scores:
         return self.search(positions)[0]
 
-    def search(self, positions: NDArray[np.uint64]) -> tuple[Scores, NDArray[np.bool_]]:
-        """(int32 [N] scores, bool [N] False where the mover has no check that leaves few replies).
+    def search(
+        self, positions: NDArray[np.uint64], then: AfterSearch | None = None
+    ) -> tuple[Scores, NDArray[np.bool_], int]:
+        """(int32 [N] scores, bool [N] False where the mover has no check that leaves few replies, what `then` gave).
 
         Args:
             positions: uint64 [N, 8], packed, in which the game goes on.
+            then: is called with these arrays' parts, each by the thread that has searched it, and may change scores;
+                what it gives is summed. None gives 0.
         """
         from chess_env.evaluators.builtin.quiescence import score_batch
         from chess_env.jit import announced
 
         scores, forcing = np.empty(len(positions), np.int32), np.empty(len(positions), np.bool_)
+
+        def search(part: slice) -> tuple[int, int]:
+            these = positions[part], scores[part], forcing[part]
+            return int(score_batch(*these, self.depth)), 0 if then is None else then(*these)
+
         with announced("the built-in evaluator", score_batch):
-            visited = self.threads.over(
-                len(positions),
-                lambda part: int(
-                    score_batch(positions[part], scores[part], forcing[part], self.depth)
-                ),
-                least=LEAST_PART,
-            )
-        self._nodes += sum(visited)
-        return scores, forcing
+            found = self.threads.over(len(positions), search, least=LEAST_PART)
+        self._nodes += sum(nodes for nodes, _ in found)
+        return scores, forcing, sum(changed for _, changed in found)
 
     def counters(self) -> dict[str, int | float]:
         """Cumulative: `queries`, `unique_queries` as of every evaluator, and `nodes` of the search."""
