@@ -35,7 +35,7 @@ from chess_env.rules.bitboards import (
     rook_attacks,
     square_bit,
 )
-from chess_env.rules.movegen import apply, checkers_of, legal_actions_of
+from chess_env.rules.movegen import apply, checkers_of, list_legal
 from chess_env.rules.packed import (
     BISHOPS,
     KINGS,
@@ -197,7 +197,7 @@ def num_replies(
     king_square = lowest_square(king)
     tied = king & theirs.all != U0 or en_passant_square(position) != 0
     if tied or _has_pinned_man(position, king_square, own):
-        return legal_actions_of(position, spare)
+        return list_legal(position, spare)
     occupied = occupied_squares(position)
     count = ours.moves + popcount(KING[king_square] & ~own & ~theirs.all)
     rights, guarded = position[STATE], theirs.all

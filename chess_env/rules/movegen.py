@@ -305,12 +305,18 @@ def write_legal(
     return count
 
 
-@kernel
-def legal_actions_of(position: Positions, out: NDArray[np.int16]) -> int:
-    """Number of legal actions; their ids are written to `out` (int16 [218]) in ascending order."""
+@inlined
+def list_legal(position: Positions, out: NDArray[np.int16]) -> int:
+    """`legal_actions_of`, for the inner loops in which the call would cost."""
     targets = carray(stack_words(TARGET_WORDS), TARGET_WORDS, np.uint64)
     movers = legal_targets(position, targets)
     return write_legal(position, movers, targets, out)
+
+
+@kernel
+def legal_actions_of(position: Positions, out: NDArray[np.int16]) -> int:
+    """Number of legal actions; their ids are written to `out` (int16 [218]) in ascending order."""
+    return list_legal(position, out)
 
 
 @inlined
