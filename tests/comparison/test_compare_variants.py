@@ -66,7 +66,7 @@ def test_the_grid_multiplies_the_columns_that_have_the_setting() -> None:
     ("plan", "which"),
     [
         (Plan(FOUR, treatments=("equal",)), 1),
-        (Plan(("dapo",), form="games", grid=("live_groups=False,True",), treatments=("none",)), 0),
+        (Plan(("dapo",), form="games", grid=("live_groups=False,true",), treatments=("none",)), 0),
     ],
 )
 def test_the_arguments_of_a_column_make_its_run(plan: Plan, which: int) -> None:
@@ -137,6 +137,7 @@ def test_the_network_of_the_plan_is_that_of_all_columns_and_named_in_their_argum
         ("../grpo", "NAME is '../grpo': expected one of"),
         ("grop", "did you mean 'grpo'?"),
         ("grpo grpo", "more than once"),
+        ("grpo grpo,group_size=8", "NAME is 'group_size=8': expected a preset; --grid varies"),
         ("grpo --seeds 0", "--seeds is 0"),
         ("grpo --seeds 3 --first-seed 999", "seeds [1000, 1001] are those of tuning"),
         ("grpo --first-seed -1", "--first-seed is -1"),
