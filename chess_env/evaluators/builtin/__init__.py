@@ -70,20 +70,20 @@ class BuiltinEvaluator(RuleAwareEvaluator):
 
         Args:
             positions: uint64 [N, 8], packed, in which the game goes on.
-            then: is called with these arrays' parts, each by the thread that has searched it, and may change scores;
-                what it gives is summed. None gives 0.
+            then: is called with parts of the positions and of both arrays, by the thread that has searched them, and
+                may change the scores; what it gives is summed. None gives 0.
         """
         from chess_env.evaluators.builtin.quiescence import score_batch
         from chess_env.jit import announced
 
         scores, forcing = np.empty(len(positions), np.int32), np.empty(len(positions), np.bool_)
 
-        def search(part: slice) -> tuple[int, int]:
+        def search_part(part: slice) -> tuple[int, int]:
             these = positions[part], scores[part], forcing[part]
             return int(score_batch(*these, self.depth)), 0 if then is None else then(*these)
 
         with announced("the built-in evaluator", score_batch):
-            found = self.threads.over(len(positions), search, least=LEAST_PART)
+            found = self.threads.over(len(positions), search_part, least=LEAST_PART)
         self._nodes += sum(nodes for nodes, _ in found)
         return scores, forcing, sum(changed for _, changed in found)
 
