@@ -12,9 +12,9 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-PIECES = 5, 7, 8
-"""Where the parts of a thread's rows end, in eighths: a core may be busy elsewhere, and then another thread does
-the last ones, which are small, so that all are done at nearly the same time."""
+PART_ENDS = 5, 7, 8
+"""Where the parts of a thread's rows end, in eighths. Where its core is busy elsewhere, another thread does the last
+ones; these are small, so that all threads are done at nearly the same time."""
 
 MANY_THREADS = 8
 """Parts are handed over under the interpreter's lock: from so many threads on each takes one (measured
@@ -29,10 +29,16 @@ def usable_cores() -> int:
 @lru_cache
 def _divided(num_rows: int, workers: int) -> tuple[list[slice], list[list[int]]]:
     """(the parts of the rows; for each worker the order in which it takes them: its own first, of others the last)."""
-    ends = PIECES if workers < MANY_THREADS and num_rows >= PIECES[-1] * workers else PIECES[-1:]
-    whole, each = PIECES[-1] * workers, len(ends)
+    ends = (
+        PART_ENDS
+        if workers < MANY_THREADS and num_rows >= PART_ENDS[-1] * workers
+        else PART_ENDS[-1:]
+    )
+    whole, each = PART_ENDS[-1] * workers, len(ends)
     bounds = [
-        num_rows * (PIECES[-1] * worker + end) // whole for worker in range(workers) for end in ends
+        num_rows * (PART_ENDS[-1] * worker + end) // whole
+        for worker in range(workers)
+        for end in ends
     ]
     parts = [slice(begin, end) for begin, end in zip([0, *bounds], bounds, strict=False)]
     own = [list(range(each * worker, each * (worker + 1))) for worker in range(workers)]

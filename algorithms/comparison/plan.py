@@ -83,18 +83,15 @@ class Plan:
             "no column: name presets such as grpo and rloo, or --causes",
         )
         for name in self.presets:
-            require(
-                "=" not in name,
-                f"NAME is {name!r}: expected a preset; --grid varies a setting, as in --grid group_size=4,8",
-            )
-        for what, names in (("NAME", self.presets), ("--causes", self.causes)):
-            twice = sorted({name for name in names if names.count(name) > 1})
-            require(not twice, f"{what} gives {twice} more than once: give each name once")
-        for name in self.presets:
+            varied = f"NAME is {name!r}: expected a preset; --grid varies a setting, as in --grid group_size=4,8"
+            require("=" not in name, varied)
             if ":" in name:
                 default_algorithm(name)
             else:
                 require_choice("NAME", name, NAMES)
+        for what, names in (("NAME", self.presets), ("--causes", self.causes)):
+            twice = sorted({name for name in names if names.count(name) > 1})
+            require(not twice, f"{what} gives {twice} more than once: give each name once")
         for name in self.causes:
             require_choice("--causes", name, CAUSES)
         if self.causes:

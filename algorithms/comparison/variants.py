@@ -222,8 +222,9 @@ def _parsed(what: str, text: str, hint: Any) -> Any:
             require_choice(what, text, typing.get_args(kind))
             return text
     if bool in kinds:
-        require_choice(what, text.capitalize(), ("True", "False"))
-        return text.capitalize() == "True"
+        if text.casefold() not in ("true", "false"):
+            require_choice(what, text, ("True", "False"))
+        return text.casefold() == "true"
     try:
         for kind in (int, float):
             if kind in kinds:

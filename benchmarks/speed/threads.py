@@ -2,9 +2,9 @@
 
     python -m benchmarks.speed.threads [--rounds 20] [--seconds 0.5] [--json PATH]
 
-The three processes of a setting, each of which plays random legal moves, stay alive; the two forms take turns, in
-random order, and each turn is compared with the other form's turn of the same round. The processes of 512 boards have
-one thread, on a core of its own. It needs two cores, and nothing else at work on them.
+Every process plays random legal moves. The one process and the two take turns, in random order, and a ratio is that of
+one round. Each process of 512 boards has one thread and a core of its own. The benchmark needs two cores, and nothing
+else at work on them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -99,7 +98,9 @@ def measured(names: list[str], rounds: int, seconds: float) -> dict[str, Any]:
     """A row: plies a second of both forms, and the ratios of the rounds."""
     arms = {
         "threads": [Boards(BOARDS, 2, None, names)],
-        "processes": [Boards(BOARDS // 2, 1, core, names) for core in usable_cores()[:2]],
+        "processes": [
+            Boards(BOARDS // 2, 1, core, names) for core in sorted(os.sched_getaffinity(0))[:2]
+        ],
     }
     found: dict[str, list[float]] = {name: [] for name in arms}
     order = np.random.default_rng(0)
@@ -121,14 +122,11 @@ def measured(names: list[str], rounds: int, seconds: float) -> dict[str, Any]:
     }
 
 
-def turn(arm: list[Boards], seconds: float) -> Iterable[float]:
+def turn(arm: list[Boards], seconds: float) -> list[float]:
+    """Plies a second of each of the processes, which play at the same time."""
     for boards in arm:
         boards.ask(seconds)
     return [boards.answer() for boards in arm]
-
-
-def usable_cores() -> list[int]:
-    return sorted(os.sched_getaffinity(0))
 
 
 def main() -> None:

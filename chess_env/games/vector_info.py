@@ -253,21 +253,14 @@ class View:
         info = frame.info if self._now is None else frame.info.copy()
 
         def show(part: slice) -> None:
-            lockstep.show(
-                boards.positions, boards.counters, boards.legal_ids, index[part], *frame.written
-            )
+            rows = index[part]
+            lockstep.show(boards.positions, boards.counters, boards.legal_ids, rows, *frame.written)
+            if facts is not None:
+                boards.write_move_facts(rows, settings.fifty_move, settings.move_facts, facts)
 
-        if facts is None:
-            settings.threads.over(len(index), show, least=LEAST_PART)
-        else:
-            written = facts
-
-            def show_with_facts(part: slice) -> None:
-                show(part)
-                asked = settings.move_facts
-                boards.write_move_facts(index[part], settings.fifty_move, asked, written)
-
-            settings.threads.over(len(index), show_with_facts, least=LEAST_FACTS)
+        least = LEAST_PART if facts is None else LEAST_FACTS
+        settings.threads.over(len(index), show, least=least)
+        if facts is not None:
             info["move_facts"] = facts
         if settings.evaluator is not None:
             info["score_cp"] = self._scoring.score_cp.copy()
