@@ -257,9 +257,8 @@ def _kings(board: chess.Board, after: chess.Board, move: chess.Move) -> Found:
 _STEPS = {chess.PAWN: 1, chess.KNIGHT: 2, chess.BISHOP: 2, chess.ROOK: 3, chess.QUEEN: 4}
 
 
-def _answers(board: chess.Board) -> tuple[bool, bool, int]:
-    """(whether a move gives check, whether one gives mate, step of the largest man that one wins)."""
-    checks = [move for move in board.legal_moves if board.gives_check(move)]
+def _wins(board: chess.Board) -> int:
+    """The step of the largest man that a move wins; 0 for none."""
     won = [0]
     for move in board.legal_moves:
         if board.is_capture(move):
@@ -267,14 +266,14 @@ def _answers(board: chess.Board) -> tuple[bool, bool, int]:
             larger = _ORDER[taken] > _ORDER[_kind(board, move.from_square)]
             if larger or not board.is_attacked_by(not board.turn, move.to_square):
                 won.append(_STEPS[taken])
-    return bool(checks), any(_mates(board, move) for move in checks), max(won)
+    return max(won)
 
 
-def _after_reply(then: chess.Board, reply: chess.Move, taken: int, taker: int) -> tuple[int, bool]:
-    """(step of the largest man that an answer wins or takes back, whether one mates)."""
+def _after_reply(then: chess.Board, reply: chess.Move, taken: int, taker: int) -> int:
+    """The step of the largest man that an answer wins or takes back; 0 for none."""
     mover, square = then.turn, reply.to_square
-    _, mates, won = _answers(then)
     if then.is_check():
+        won = _wins(then)
         back = any(move.to_square == square for move in then.legal_moves)
     else:
         won = 0
@@ -296,7 +295,7 @@ def _after_reply(then: chess.Board, reply: chess.Move, taken: int, taker: int) -
                 won = max(won, 4)
         defended = bool(attackers_of(not mover, square))
         back = any(each != chess.KING or not defended for each in attackers_of(mover, square))
-    return max(won, taker) if taken and back else won, mates
+    return max(won, taker) if taken and back else won
 
 
 def _answered(board: chess.Board, after: chess.Board, move: chess.Move) -> Found:
@@ -314,8 +313,10 @@ def _answered(board: chess.Board, after: chess.Board, move: chess.Move) -> Found
         taker = (_STEPS | {chess.KING: 5})[_kind(after, reply.from_square)]
         if reply.promotion:
             taken = taker = 4
-        won, mates = _after_reply(then, reply, taken, taker)
-        mates = mates and looms
+        won = _after_reply(then, reply, taken, taker)
+        mates = looms and any(
+            _mates(then, answer) for answer in then.legal_moves if then.gives_check(answer)
+        )
         evasions += not mates
         outcomes.append((5 if mates else won, 5 if then.is_checkmate() else taken))
     saving = sum(won < 2 or won <= taken for won, taken in outcomes)
