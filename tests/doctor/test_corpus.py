@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
+from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +21,20 @@ ROOT = Path(__file__).parents[2]
 PARTS = sorted(path.name.removesuffix(".tar.xz") for path in DATA.glob("*.tar.xz"))
 
 
+@pytest.fixture(scope="module")
+def folder_of() -> Iterator[Callable[[str], Path]]:
+    """Where the runs of a part lie; a part is unpacked once."""
+    with contextlib.ExitStack() as kept:
+        yield cache(lambda part: kept.enter_context(opened(DATA / f"{part}.tar.xz")))
+
+
 @pytest.mark.parametrize("part", PARTS)
-def test_every_run_has_a_log_a_twin_of_its_seed_and_a_cause_only_with_a_fault(part: str) -> None:
-    with opened(DATA / f"{part}.tar.xz") as folder:
-        rows = list(scored(folder, lambda log: Said("", log.stat().st_size == 0, "")))
-        labels = [json.loads(path.read_text()) for path in folder.glob("*/label.json")]
+def test_every_run_has_a_log_a_twin_of_its_seed_and_a_cause_only_with_a_fault(
+    part: str, folder_of: Callable[[str], Path]
+) -> None:
+    folder = folder_of(part)
+    rows = list(scored(folder, lambda log: Said("", log.stat().st_size == 0, "")))
+    labels = [json.loads(path.read_text()) for path in folder.glob("*/label.json")]
     assert len(rows) == len(labels) > 60 and not any(row["flagged"] for row in rows)
     runs = {(label["kind"], label["seed"]) for label in labels}
     faults = [each for each in labels if each.get("fault", each["cause"])]
@@ -43,11 +55,13 @@ def measured_commands(part: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("part", ["open", "sealed"])
-def test_the_commands_that_were_run_are_those_that_are_printed(part: str) -> None:
-    with opened(DATA / f"chess_{part}.tar.xz") as folder:
-        for row in measured_commands(part):
-            first = diagnose_run(folder / row["name"]).causes[0]
-            assert (first.name, first.verdict.confirm) == (row["cause"], row["command"])
+def test_the_commands_that_were_run_are_those_that_are_printed(
+    part: str, folder_of: Callable[[str], Path]
+) -> None:
+    folder = folder_of(f"chess_{part}")
+    for row in measured_commands(part):
+        first = diagnose_run(folder / row["name"]).causes[0]
+        assert (first.name, first.verdict.confirm) == (row["cause"], row["command"])
 
 
 @pytest.mark.parametrize("part", ["open", "sealed", "causes"])
@@ -102,12 +116,14 @@ def test_another_doctor_is_any_command_with_an_exit_code(tmp_path: Path) -> None
     assert found["all: another cause first"] == (0, 3)
 
 
-def test_early_records_are_read_and_are_never_given_the_best_verdict() -> None:
-    with opened(DATA / "chess_early_open.tar.xz") as folder:
-        runs = sorted(folder.glob("*__29314"))[::9]
-        verdicts = [diagnose_run(run).verdict for run in runs]
-        faulty = diagnose_run(folder / "temperature_mismatch-full__29314")
-        said = ours(folder / "baseline__29314" / "metrics.jsonl")
+def test_early_records_are_read_and_are_never_given_the_best_verdict(
+    folder_of: Callable[[str], Path],
+) -> None:
+    folder = folder_of("chess_early_open")
+    runs = sorted(folder.glob("*__29314"))[::9]
+    verdicts = [diagnose_run(run).verdict for run in runs]
+    faulty = diagnose_run(folder / "temperature_mismatch-full__29314")
+    said = ours(folder / "baseline__29314" / "metrics.jsonl")
     assert len(verdicts) > 10 and not {AS_USUAL, LEARNS} & set(verdicts)
     assert said.flagged is None and said.verdict == UNMEASURED
     assert faulty.causes[0].name == "temperature_mismatch" and faulty.chain.measured == 0
