@@ -28,9 +28,9 @@ from algorithms.run_folder.checkpoint import newest_checkpoint
 from algorithms.run_folder.console import duration, policy_fact
 from algorithms.run_folder.run_log import ANEW, RunLog
 from algorithms.run_folder.stopping import Stop, stop_on_signal
+from algorithms.training.failures import settings_named
 from algorithms.training.observer import RunObserver
 from algorithms.training.result import learned
-from algorithms.updates.failures import settings_named
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from algorithms.run_folder.checkpoint import newest_checkpoint
 from algorithms.run_folder.console import Display, make_display
 from algorithms.run_folder.run_log import ANEW
 from algorithms.run_folder.stopping import Stop, stop_on_signal
+from algorithms.training.failures import settings_named
 from algorithms.training.observer import (
     RowReader,
     RunObserver,
@@ -30,7 +31,6 @@ from algorithms.training.observer import (
 from algorithms.training.preflight import PreflightError, measure_first_rollout, refusals
 from algorithms.training.result import TrainResult, describe, result_of, say_stretched
 from algorithms.training.session import Session
-from algorithms.updates.failures import settings_named
 from algorithms.updates.training_batch import make_targets
 from algorithms.updates.update import update
 

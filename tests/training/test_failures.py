@@ -14,7 +14,7 @@ import torch
 from algorithms.config.changes import changed
 from algorithms.config.names import named_run
 from algorithms.pretraining.config import PretrainConfig
-from algorithms.updates.failures import settings_named
+from algorithms.training.failures import settings_named
 from algorithms.updates.learner import NonFiniteError
 
 
