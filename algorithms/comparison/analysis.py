@@ -17,9 +17,9 @@ from algorithms.comparison.readings import (
     matched_level,
     summary_of,
 )
-from algorithms.reports import Comparison, Scores, claims, compare
+from algorithms.reports.pairwise import Comparison, claims, compare
 from algorithms.reports.run_files import RunRecord
-from algorithms.reports.statistics import difference_interval
+from algorithms.reports.statistics import Scores, difference_interval
 from algorithms.reports.statistics import interquartile_mean as iqm
 from algorithms.run_folder.run_log import MAX_STEP
 

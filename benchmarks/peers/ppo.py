@@ -32,8 +32,9 @@ from algorithms.comparison.variants import train_arguments, with_intervals
 from algorithms.config.names import named_run
 from algorithms.config.run import TrainConfig
 from algorithms.networks.build import reads_move_facts
-from algorithms.reports import Scores, compare
+from algorithms.reports.pairwise import compare
 from algorithms.reports.run_files import read_metrics
+from algorithms.reports.statistics import Scores
 from benchmarks.records.command_line import ROOT, chess_lab
 from benchmarks.records.report import print_table, save
 

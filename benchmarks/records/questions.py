@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from algorithms.comparison.readings import RunSummary
-from algorithms.reports import Comparison, Scores, compare
-from algorithms.reports.statistics import interquartile_mean
+from algorithms.reports.pairwise import Comparison, compare
+from algorithms.reports.statistics import Scores, interquartile_mean
 
 LEVELS = (90, 80, 70, 60, 50, 40, 35)
 """Percent of the starting regret at which entropy is read."""

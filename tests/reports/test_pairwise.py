@@ -6,7 +6,8 @@ import json
 import numpy as np
 import pytest
 
-from algorithms.reports import Scores, claims, compare
+from algorithms.reports.pairwise import claims, compare
+from algorithms.reports.statistics import Scores
 
 
 def columns(seeds: int, *shifts: float, noise: float = 0.1) -> list[Scores]:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from algorithms.reports import judge_peak
+from algorithms.reports.statistics import judge_peak
 
 
 def test_with_unknown_noise_it_is_grubbs_test() -> None:
