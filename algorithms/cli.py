@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any, NoReturn
 
 from algorithms.commands import COMMANDS
-from algorithms.commands.result_files import JsonPathError
+from algorithms.commands.result_files import UnwritableError
 from algorithms.core.checks import canonical, nearest
 from algorithms.run_folder.atomic_files import UntrustedError
 from algorithms.run_folder.stopping import exit_code, raise_outside_imports
@@ -98,7 +98,7 @@ def _run(argv: Sequence[str] | None) -> int:
 
         complain(f"chess-lab {name}", f"{error}:\n{with_trust(arguments)}")
         return 1
-    except JsonPathError as error:
+    except UnwritableError as error:
         complain(f"chess-lab {name}", error)
         return 1
     except ModuleNotFoundError as error:

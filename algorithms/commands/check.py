@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from algorithms.commands.parser import Parser
-from algorithms.commands.result_files import try_json, write_json
+from algorithms.commands.result_files import try_path, write_json
 from algorithms.core.checks import message_lines
 from algorithms.run_folder.terminal import complain
 
@@ -82,7 +82,7 @@ def _judge_evaluator(options: argparse.Namespace) -> int:
     """Exit code 0, however the moves are paid; 1 where the evaluator could not be asked."""
     from algorithms.commands.obvious_report import report
 
-    try_json(options.json)
+    try_path("--json", options.json)
     try:
         lines, values = report(options.evaluator, options.reward, options.positions)
     except (ValueError, RuntimeError, OSError) as error:

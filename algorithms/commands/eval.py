@@ -16,12 +16,7 @@ from algorithms.commands.eval_endings import play_endings
 from algorithms.commands.eval_players import EvalPlayers
 from algorithms.commands.eval_suites import add_suite_options, solve_suite, suite_fault
 from algorithms.commands.parser import Parser, whole
-from algorithms.commands.result_files import (
-    TRUST_HELP,
-    cannot_write,
-    try_json,
-    try_path,
-)
+from algorithms.commands.result_files import TRUST_HELP, cannot_write, try_path
 
 if TYPE_CHECKING:
     from algorithms.evaluation.move_quality import MoveQuality
@@ -50,7 +45,7 @@ def run(arguments: Sequence[str]) -> int:
     """Exit code: 0; 130 after Ctrl-C, 143 after SIGTERM, 129 after SIGHUP; 1 where a match or a file failed.
 
     Raises:
-        JsonPathError: the file named by --json cannot be written, found before any game.
+        UnwritableError: the file named by --json or --pgn cannot be written, found before any game.
     """
     parser, games = _parser()
     options = parser.parse_args(list(arguments))
@@ -169,7 +164,7 @@ def _check(options: argparse.Namespace, games: argparse._ArgumentGroup) -> None:
 
     Raises:
         ValueError: names the option and what it may be.
-        JsonPathError: the file named by --json cannot be written.
+        UnwritableError: the file named by --json or --pgn cannot be written.
     """
     temperatures = options.temperature or []
     asked = [flag for flag in _NO_GAMES if getattr(options, flag.removeprefix("--"))]
@@ -201,12 +196,8 @@ def _check(options: argparse.Namespace, games: argparse._ArgumentGroup) -> None:
         raise ValueError(f"--opponents names {sorted(repeated)[0]!r} twice: give each once")
     if None not in (options.pgn, options.json) and options.pgn.resolve() == options.json.resolve():
         raise ValueError(f"--pgn and --json both name {str(options.pgn)!r}: give two files")
-    try_json(options.json)
-    try:
-        if options.pgn is not None:
-            try_path(options.pgn)
-    except OSError as error:
-        raise ValueError(cannot_write("--pgn", options.pgn, error)) from None
+    try_path("--json", options.json)
+    try_path("--pgn", options.pgn)
 
 
 def _temperature(options: argparse.Namespace) -> float:

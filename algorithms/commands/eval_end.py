@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from algorithms.commands.result_files import JsonPathError, holds_something, write_json
+from algorithms.commands.result_files import UnwritableError, write_json
 from algorithms.run_folder.stopping import exit_code, signals_raise
 from algorithms.run_folder.terminal import complain
 from chess_env.custom_objects import explained
@@ -37,11 +37,12 @@ def write_figures(
     options: argparse.Namespace, found: bool, values: Callable[[], dict[str, Any]]
 ) -> list[str]:
     """What went wrong in writing the file of --json. Where nothing was found, an earlier result stays."""
-    if options.json is None or not (found or not holds_something(options.json)):
+    path = options.json
+    if path is None or (not found and path.is_file() and path.stat().st_size > 0):
         return []
     try:
-        write_json(options.json, values())
-    except JsonPathError as error:
+        write_json(path, values())
+    except UnwritableError as error:
         return [str(error)]
     return []
 

@@ -16,15 +16,15 @@ PLACE_HELP = "user/name on the Hugging Face Hub, or a folder, which begins with 
 """Help of what `chess-lab push` writes to and `chess-lab pull` reads from."""
 
 
-class JsonPathError(Exception):
-    """The file named by --json cannot be written."""
+class UnwritableError(Exception):
+    """The file that an option names cannot be written."""
 
 
 def write_json(path: Path | None, values: dict[str, Any]) -> None:
     """Writes a command's result to `path` where one was given.
 
     Raises:
-        JsonPathError: it cannot be written; names the path and what to do.
+        UnwritableError: it cannot be written; names the path and what to do.
     """
     if path is None:
         return
@@ -32,7 +32,7 @@ def write_json(path: Path | None, values: dict[str, Any]) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
     except OSError as error:
-        raise JsonPathError(cannot_write("--json", path, error)) from None
+        raise UnwritableError(cannot_write("--json", path, error)) from None
 
 
 def cannot_write(option: str, path: Path | None, error: OSError) -> str:
@@ -40,32 +40,19 @@ def cannot_write(option: str, path: Path | None, error: OSError) -> str:
     return f"{option} {str(path)!r} cannot be written ({error.strerror}): give the path of a file"
 
 
-def try_json(path: Path | None) -> None:
-    """Calls `try_path` for the file that --json names, where one was given.
+def try_path(option: str, path: Path | None) -> None:
+    """Makes the folder of the file that an option names and checks that it can be written; its contents stay.
 
     Raises:
-        JsonPathError: it cannot be written; names the path and what to do.
+        UnwritableError: it cannot be written; names the path and what to do.
     """
+    if path is None:
+        return
     try:
-        if path is not None:
-            try_path(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        is_new = not os.path.lexists(path)
+        path.open("ab").close()
+        if is_new:
+            path.unlink()
     except OSError as error:
-        raise JsonPathError(cannot_write("--json", path, error)) from None
-
-
-def try_path(path: Path) -> None:
-    """Makes the folder of a file and checks that the file can be written; its contents stay.
-
-    Raises:
-        OSError: it cannot be written.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    is_new = not os.path.lexists(path)
-    path.open("ab").close()
-    if is_new:
-        path.unlink()
-
-
-def holds_something(path: Path | None) -> bool:
-    """Whether the file already holds a result, which an error alone should not replace."""
-    return path is not None and path.is_file() and path.stat().st_size > 0
+        raise UnwritableError(cannot_write(option, path, error)) from None

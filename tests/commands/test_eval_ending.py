@@ -12,7 +12,7 @@ import pytest
 
 import chess_env.games.players
 import chess_env.matches.arena
-from algorithms.commands.result_files import try_path
+from algorithms.commands.result_files import UnwritableError, try_path
 from chess_env.evaluators import EngineError
 from chess_env.games.players import RandomPlayer
 from chess_env.matches.match_result import MatchResult
@@ -220,13 +220,13 @@ def test_one_file_for_games_and_figures_is_refused(run_dir: Path, tmp_path: Path
 
 def test_trying_a_path_leaves_no_trace(tmp_path: Path) -> None:
     new, linked = tmp_path / "new" / "file", tmp_path / "link"
-    try_path(new)
+    try_path("--pgn", new)
     assert new.parent.is_dir() and not new.exists()
     linked.symlink_to(tmp_path / "target")
-    try_path(linked)
+    try_path("--pgn", linked)
     assert linked.is_symlink()
     new.write_text(OLD)
-    try_path(new)
+    try_path("--pgn", new)
     assert new.read_text() == OLD
-    with pytest.raises(OSError, match="directory"):
-        try_path(tmp_path)
+    with pytest.raises(UnwritableError, match="^--pgn .* cannot be written .*directory"):
+        try_path("--pgn", tmp_path)
