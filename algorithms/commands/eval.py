@@ -8,6 +8,7 @@ import math
 import sys
 import textwrap
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -212,11 +213,8 @@ def _play(options: argparse.Namespace, found: dict[str, MatchResult]) -> None:
 
     openings = make_start_positions(options.openings)
     draw_openings(openings, options.seed, options.games // 2)  # too few: not after all the probes
-    players = EvalPlayers(options, _temperature(options))
-    try:
+    with closing(EvalPlayers(options, _temperature(options))) as players:
         _play_all(options, players, _announced(players, openings, options.seed, found), found)
-    finally:
-        players.close()
 
 
 def _play_all(
@@ -278,11 +276,8 @@ def _drawn_when_winning(found: dict[str, MatchResult]) -> dict[str, DrawnWhenWin
     from chess_env.evaluators import make_evaluator
     from chess_env.matches.drawn_when_winning import drawn_when_winning
 
-    evaluator = make_evaluator("builtin", num_engines=1)
-    try:
+    with closing(make_evaluator("builtin", num_engines=1)) as evaluator:
         return {name: drawn_when_winning(match, evaluator) for name, match in found.items()}
-    finally:
-        evaluator.close()
 
 
 def _print(

@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 import sys
 import textwrap
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from algorithms.commands.eval_end import end, stopped, write_figures
+from algorithms.commands.eval_players import EvalPlayers
 
 if TYPE_CHECKING:
     from chess_env.matches.won_endings import EndingResult
@@ -29,35 +31,22 @@ def play_endings(options: argparse.Namespace, temperature: float) -> int:
 
 
 def _play(options: argparse.Namespace, temperature: float, found: Found) -> None:
-    import torch
-
-    from algorithms.config.foreign import Trust
     from algorithms.evaluation.endings import DEFENDERS, POSITIONS, WITHOUT_STOCKFISH
-    from algorithms.evaluation.load_policy import load_policy, threads_of
-    from algorithms.evaluation.policy_player import PolicyPlayer
-    from algorithms.networks.build import choose_device
     from chess_env.evaluators import find_stockfish
-    from chess_env.games.players import make_player
     from chess_env.matches.won_endings import play_ending
     from chess_env.positions.endings import ENDINGS, draw_endings
 
-    torch.set_num_threads(threads_of(options.num_threads))
-    policy = load_policy(options.checkpoint, Trust(options.trust))
-    policy = policy.to(choose_device(options.device))
-    player = PolicyPlayer(policy, temperature=temperature, label=options.checkpoint)
-    names = DEFENDERS
-    if find_stockfish() is None:
-        print(f"No Stockfish found: {WITHOUT_STOCKFISH} defends in its place.", file=sys.stderr)
-        names = (DEFENDERS[0], WITHOUT_STOCKFISH)
-    for name in names:
-        defender = make_player(name)
-        try:
+    with closing(EvalPlayers(options, temperature)) as players:
+        player, names = players.evaluated, DEFENDERS
+        if find_stockfish() is None:
+            print(f"No Stockfish found: {WITHOUT_STOCKFISH} defends in its place.", file=sys.stderr)
+            names = (DEFENDERS[0], WITHOUT_STOCKFISH)
+        for name in names:
+            defender = players.named(name)
             for ending in ENDINGS:
                 print(f"playing {POSITIONS} games of {ending} against {name} ...", file=sys.stderr)
                 positions = draw_endings(ending, seed=options.seed, count=POSITIONS)
                 found[ending, name] = play_ending(player, defender, positions, seed=options.seed)
-        finally:
-            defender.close()
 
 
 def _by_ending(found: Found) -> Found:

@@ -228,8 +228,7 @@ def solve_suite(options: argparse.Namespace, temperature: float) -> int:
 
 
 def _solve(options: argparse.Namespace, temperature: float, suite: _Suite) -> None:
-    makers = EvalPlayers(options, temperature)
-    try:
+    with closing(EvalPlayers(options, temperature)) as makers:
         players: dict[str, Player] = {makers.evaluated.name: makers.evaluated}
         for name in DEFAULT_BESIDE if options.beside is None else options.beside:
             players[name] = makers.named(name)
@@ -238,8 +237,6 @@ def _solve(options: argparse.Namespace, temperature: float, suite: _Suite) -> No
             engine = makers.engine(command, limit)
             players[engine.name] = engine
         suite.solve(players, options.seed)
-    finally:
-        makers.close()
 
 
 def _print(options: argparse.Namespace, suite: _Suite) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,12 +41,9 @@ def report(
 
     obvious = read_obvious(OBVIOUS_PATH if path is None else path)
     text = sum_text(make_reward(reward, has_evaluator=True).weights)
-    scorer = make_evaluator(evaluator)
-    try:
+    with closing(make_evaluator(evaluator)) as scorer:
         scorer_id = scorer.id
         paid = paid_positions(obvious.positions, scorer, text)
-    finally:
-        scorer.close()
     kinds = summaries(paid)
     values = {
         "evaluator": evaluator,
