@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import types
 import typing
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from algorithms.commands.parser import Parser, flags_ending_in, one_of, whole
-from algorithms.config.changes import Config, Setting, changed, settings_of
+from algorithms.config.changes import Config, Setting, changed, kinds_of, settings_of
 from algorithms.config.foreign import ALGORITHM, LEADING_OUT, Trust
 from algorithms.run_folder.terminal import complain
 
@@ -103,14 +102,14 @@ def descriptions(record: type) -> dict[str, str]:
 
 def _read_as(setting: Setting) -> dict[str, Any]:
     """How argparse reads the words behind a setting's flag."""
-    kinds = _kinds(setting.hint)
+    kinds = kinds_of(setting.hint)
     if kinds == [bool]:
         return {"action": "store_const", "const": not setting.value}
     if len(kinds) == 1 and typing.get_origin(kinds[0]) is tuple:
         inside = typing.get_args(kinds[0])
         count: Any = "*" if inside[1:] == (Ellipsis,) else len(inside)
         # argparse makes a list; `given` makes it a tuple again.
-        return {"nargs": count, "type": _reader(_kinds(inside[0])), "metavar": "VALUE"}
+        return {"nargs": count, "type": _reader(kinds_of(inside[0])), "metavar": "VALUE"}
     names = _names(kinds)
     if names:
         named = one_of(list(names))
@@ -123,12 +122,6 @@ def _read_as(setting: Setting) -> dict[str, Any]:
 
 
 _METAVARS = {int: "N", float: "X", Path: "PATH", str: "TEXT", type(None): "None"}
-
-
-def _kinds(hint: Any) -> list[Any]:
-    """The types that a field may hold."""
-    union = typing.get_origin(hint) in (typing.Union, types.UnionType)
-    return [k for each in typing.get_args(hint) for k in _kinds(each)] if union else [hint]
 
 
 def _names(kinds: Sequence[Any]) -> dict[str, Any]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import re
-import types
 import typing
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Any, Literal
 from algorithms.collapse.cause import applied
 from algorithms.comparison.plan import GROUP_SIZE, Plan, Treatment
 from algorithms.config import files as config_file
-from algorithms.config.changes import settings_of
+from algorithms.config.changes import kinds_of, settings_of
 from algorithms.config.compatibility import check_settings
 from algorithms.config.foreign import foreign_names
 from algorithms.config.names import named_run
@@ -213,8 +212,7 @@ def _parsed(what: str, text: str, hint: Any) -> Any:
     """The value that a text means in a field of this type."""
     if typing.get_origin(hint) is tuple:
         return () if text.casefold() == "none" else (text,)
-    union = typing.get_origin(hint) in (typing.Union, types.UnionType)
-    kinds = typing.get_args(hint) if union else (hint,)
+    kinds = kinds_of(hint)
     if text == "None" and type(None) in kinds:
         return None
     for kind in kinds:

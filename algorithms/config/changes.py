@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import types
 import typing
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, TypeVar
@@ -40,6 +41,12 @@ def settings_of(config: Any, prefix: str = "") -> Iterator[Setting]:
             yield from settings_of(value, f"{prefix}{field.name}.")
         else:
             yield Setting(prefix + field.name, config, field.name, hints[field.name])
+
+
+def kinds_of(hint: Any) -> list[Any]:
+    """The types that a field may hold, by its own type."""
+    union = typing.get_origin(hint) in (typing.Union, types.UnionType)
+    return [k for each in typing.get_args(hint) for k in kinds_of(each)] if union else [hint]
 
 
 def changed(config: Config, settings: Mapping[str, Any]) -> Config:

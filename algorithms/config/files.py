@@ -8,9 +8,9 @@ import typing
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import UnionType
-from typing import Annotated, Any, Literal, NamedTuple, Union
+from typing import Any, Literal, NamedTuple
 
+from algorithms.config.changes import kinds_of
 from algorithms.config.custom import named_class, recorded_name
 from algorithms.config.foreign import ALGORITHM, NO_TRUST, Trust, foreign_names, require_trust
 from algorithms.config.run import DEFAULT_STARTS, RolloutConfig, TrainConfig
@@ -76,7 +76,7 @@ def build(cls: Any, values: dict[str, Any], where: str = "config") -> Any:
     """
     if not isinstance(values, dict):
         raise ValueError(f"{where} is {shown(values)}: expected an object")
-    hints = typing.get_type_hints(cls, include_extras=True)
+    hints = typing.get_type_hints(cls)
     known = {f.name for f in dataclasses.fields(cls)}
     unknown = sorted(set(values) - known)
     if unknown:
@@ -118,16 +118,12 @@ def _value(hint: Any, value: Any, where: str) -> Any:
 
 def _kinds(hint: Any) -> Iterator[tuple[Any, tuple[Any, ...]]]:
     """(class, what it is made of) of all that a type allows; of a choice, the classes of its values."""
-    origin, inside = typing.get_origin(hint), typing.get_args(hint)
-    if origin is Annotated:
-        yield from _kinds(inside[0])
-    elif origin in (Union, UnionType):
-        for part in inside:
-            yield from _kinds(part)
-    elif origin is Literal:
-        yield from ((type(choice), ()) for choice in inside)
-    else:
-        yield origin or hint, inside
+    for kind in kinds_of(hint):
+        origin, inside = typing.get_origin(kind), typing.get_args(kind)
+        if origin is Literal:
+            yield from ((type(choice), ()) for choice in inside)
+        else:
+            yield origin or kind, inside
 
 
 def _is_float(value: Any) -> bool:
