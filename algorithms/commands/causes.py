@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import argparse
 import json
-import signal
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from algorithms.commands.parser import Parser, whole
 from algorithms.commands.result_files import write_json
-from algorithms.commands.run_end import next_commands
+from algorithms.commands.run_end import code_of, next_commands
 from algorithms.core.checks import WIDTH, canonical, message_lines
 from algorithms.run_folder.terminal import complain
 
@@ -130,10 +129,7 @@ def _start(cause: Cause, options: argparse.Namespace) -> int:
         *(() if cause.composite else ((twin, says),)),
     )))  # fmt: skip
     write_json(options.json, outcome.to_dict())
-    stopped_by = outcome.result.stopped_by
-    if stopped_by is not None and stopped_by in signal.Signals.__members__:
-        return 128 + signal.Signals[stopped_by]
-    return 0
+    return code_of(outcome.result)
 
 
 def listed() -> list[str]:
@@ -145,17 +141,12 @@ def listed() -> list[str]:
     lines += ["", "several at once, in runs of an earlier project (docs/causes/earlier_runs.md):"]
     lines += [f"{cause.name:<23}{cause.title}" for cause in COMPOSITES.values()]
     lines += ["", "one name of the doctor's for causes that no record tells apart:"]
-    for name, members in _members(CAUSES.values()).items():
+    of_class: dict[str, list[str]] = {}
+    for cause in CAUSES.values():
+        of_class.setdefault(cause.doctor_class, []).append(cause.name)
+    for name, members in of_class.items():
         lines += [f"{name}: {', '.join(members)}"] if len(members) > 1 else []
     return lines
-
-
-def _members(causes: Iterable[Cause]) -> dict[str, list[str]]:
-    """{doctor's class: names of its causes}."""
-    members: dict[str, list[str]] = {}
-    for cause in causes:
-        members.setdefault(cause.doctor_class, []).append(cause.name)
-    return members
 
 
 def shown(cause: Cause, runs: Mapping[str, Mapping[str, Any]]) -> list[str]:

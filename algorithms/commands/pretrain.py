@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from algorithms.commands import run_end
 from algorithms.commands.parser import Parser
 from algorithms.commands.result_files import write_json
-from algorithms.commands.run_end import end_of_run
+from algorithms.commands.run_end import code_of, end_of_run
 from algorithms.run_folder.atomic_files import CONFIG_FILE
 from algorithms.run_folder.terminal import complain
 
@@ -89,14 +89,12 @@ def run(arguments: Sequence[str]) -> int:
         complain("chess-lab pretrain", error)
         return 1
 
-    def further(stopped: bool) -> list[str]:
-        return run_end.after_pretraining(
-            result.run_dir,
-            stopped=stopped,
-            smoke=options.smoke,
-            trusting=trusting_commands(configuration.to_dict(config)),
-        )
-
+    further = run_end.after_pretraining(
+        result.run_dir,
+        stopped=code_of(result) > 0,
+        smoke=options.smoke,
+        trusting=trusting_commands(configuration.to_dict(config)),
+    )
     return end_of_run(result, options.json, further)
 
 

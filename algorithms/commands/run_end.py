@@ -6,49 +6,41 @@ import shlex
 import shutil
 import signal
 import sys
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Container, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING
 
 from algorithms.commands.result_files import write_json
 from algorithms.core.checks import WIDTH
+
+if TYPE_CHECKING:
+    from algorithms.pretraining.loop import PretrainResult
+    from algorithms.training.result import TrainResult
 
 Step = tuple[Sequence[str], str]
 """The words of a command after the program's name, and its purpose."""
 
 
-class EndedRun(Protocol):
-    """What the end of a run is said from: its result."""
-
-    @property
-    def stopped_by(self) -> str | None:
-        """What ended the run early: the name of a signal or a reason; None at the end of the budget."""
-
-    def lines(self) -> list[str]:
-        """The result for people."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """The result for programs."""
-
-
-def end_of_run(result: EndedRun, json: Path | None, further: Callable[[bool], list[str]]) -> int:
+def end_of_run(
+    result: TrainResult | PretrainResult, json: Path | None, further: Sequence[str]
+) -> int:
     """Exit code; prints the result, what stopped the run, and the commands that go on from it.
 
     Args:
         result: of the run.
         json: the file that --json names.
-        further: the last lines, given whether a signal stopped the run.
+        further: the last lines.
     """
     print("\n".join(["", *result.lines()]))
     write_json(json, result.to_dict())
     stopped_by, code = result.stopped_by, code_of(result)
     if stopped_by is not None:
         print(f"stopped{' by' if code else ':'} {stopped_by}")
-    print("\n".join(further(code > 0)))
+    print("\n".join(further))
     return code
 
 
-def code_of(result: EndedRun) -> int:
+def code_of(result: TrainResult | PretrainResult) -> int:
     """Exit code of a run: 0, or that of the signal that stopped it."""
     name = result.stopped_by
     return 128 + signal.Signals[name].value if name and name in signal.Signals.__members__ else 0

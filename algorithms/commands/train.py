@@ -109,16 +109,13 @@ def run(arguments: Sequence[str]) -> int:
     if not leads:
         return code_of(result)
 
-    def further(stopped: bool) -> list[str]:
-        begin = [result.algorithm, *(("--preset", options.preset) if options.preset else ())]
-        return run_end.after_training(
-            result.run_dir,
-            begin,
-            resume=stopped,
-            smoke=options.smoke,
-            trusting=trusting_commands(to_dict(config)),
-        )
-
+    further = run_end.after_training(
+        result.run_dir,
+        [result.algorithm, *(("--preset", options.preset) if options.preset else ())],
+        resume=code_of(result) > 0,
+        smoke=options.smoke,
+        trusting=trusting_commands(to_dict(config)),
+    )
     return end_of_run(result, options.json, further)
 
 
