@@ -18,14 +18,10 @@ if TYPE_CHECKING:
 __all__ = ["ALGORITHMS", "PRESETS"]
 
 
-def _load() -> None:
-    from algorithms import presets
-
-    globals().update(ALGORITHMS=presets.ALGORITHMS, PRESETS=presets.PRESETS)
-
-
 def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    _load()
+    from algorithms import presets
+
+    globals().update(ALGORITHMS=presets.ALGORITHMS, PRESETS=presets.PRESETS)
     return globals()[name]
