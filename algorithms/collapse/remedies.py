@@ -10,13 +10,12 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping
-from typing import Any
 
-from algorithms import PRESETS
 from algorithms.collapse.cause import Settings
 from algorithms.config.changes import changed
 from algorithms.config.compatibility import check_settings
 from algorithms.config.custom import default_algorithm
+from algorithms.config.names import named_run
 from algorithms.config.run import TrainConfig
 from algorithms.core.checks import require
 
@@ -55,10 +54,7 @@ class Remedy:
         """
         treated = config
         if self.algorithm:
-            own, is_preset = config.algorithm, ":" not in self.algorithm
-            other: Any = (
-                PRESETS[self.algorithm][0] if is_preset else default_algorithm(self.algorithm)
-            )
+            own, other = config.algorithm, named_run(self.algorithm).algorithm
             has = {field.name for field in dataclasses.fields(other)} & set(KEPT)
             kept = {name: getattr(own, name) for name in KEPT if name in has and hasattr(own, name)}
             treated = dataclasses.replace(treated, algorithm=dataclasses.replace(other, **kept))

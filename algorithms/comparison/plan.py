@@ -8,8 +8,7 @@ from typing import Literal
 
 from algorithms.collapse import CAUSES
 from algorithms.collapse.cause import ARCHITECTURES, FIRST
-from algorithms.config.custom import default_algorithm
-from algorithms.config.names import NAMES
+from algorithms.config.names import named_run
 from algorithms.core.checks import require, require_between, require_choice, require_count
 from algorithms.networks.build import reads_move_facts
 from algorithms.networks.settings import DEFAULT_NETWORK, SIZES, NetworkConfig
@@ -85,10 +84,7 @@ class Plan:
         for name in self.presets:
             varied = f"NAME is {name!r}: expected a preset; --grid varies a setting, as in --grid group_size=4,8"
             require("=" not in name, varied)
-            if ":" in name:
-                default_algorithm(name)
-            else:
-                require_choice("NAME", name, NAMES)
+            named_run(name)
         for what, names in (("NAME", self.presets), ("--causes", self.causes)):
             twice = sorted({name for name in names if names.count(name) > 1})
             require(not twice, f"{what} gives {twice} more than once: give each name once")
