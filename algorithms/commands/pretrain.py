@@ -39,7 +39,7 @@ CHANGED_MOST = (
     "run_dir",
 )
 """Settings that --help shows; --help-all shows all."""
-_OF_LABELS = (
+_OF_LABELS: tuple[str, ...] = (
     "evaluator",
     "num_engines",
     "start_positions",
@@ -47,7 +47,7 @@ _OF_LABELS = (
     "random_move_fraction",
     "label_seed",
 )
-_OF_GAMES = ("min_rating", "skip_plies")
+_OF_GAMES: tuple[str, ...] = ("min_rating", "skip_plies")
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -146,16 +146,12 @@ def make_parser(config: PretrainConfig | None = None, *, everything: bool = True
 
 def _check_used(config: PretrainConfig, settings: dict[str, Any]) -> None:
     """Raises ValueError where a setting was given that this run does not read."""
-    games = config.labels.pgn is not None
-    for name in _OF_LABELS if games else _OF_GAMES:
+    unread, why = _OF_GAMES, "is of games: it needs --pgn"
+    if config.labels.pgn is not None:
+        unread, why = _OF_LABELS, "labels positions, and games have none: leave it or --pgn out"
+    for name in unread:
         if f"labels.{name}" in settings:
-            flag, why = (
-                name.replace("_", "-"),
-                "labels positions, and games have none: leave it or --pgn out",
-            )
-            raise ValueError(
-                f"--{flag} {why}" if games else f"--{flag} is of games: it needs --pgn"
-            )
+            raise ValueError(f"--{name.replace('_', '-')} {why}")
     for name in ("target_temperature", "target_clip_cp"):
         if name in settings and config.target != "soft":
             flag = name.replace("_", "-")
