@@ -37,19 +37,6 @@ def test_check_fails_with_a_remedy_when_a_package_is_missing(
     assert "MISSING   no-such-package" in output and 'pip install -e ".[train]"' in output
 
 
-def test_check_names_a_folder_that_is_imported_for_the_package(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import algorithms
-
-    other = tmp_path / "algorithms"
-    monkeypatch.setattr(algorithms, "__path__", [str(other), *algorithms.__path__])
-    code, said, _ = chess_lab("check")
-    assert code == 1
-    said = " ".join(said.split())  # lines end at 80 columns
-    assert f"`import algorithms` finds {other} " in said and "python -P -m algorithms.cli" in said
-
-
 def test_check_without_an_engine_is_usable_and_says_how_to_get_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
