@@ -166,10 +166,6 @@ class Connection(H11Protocol):
             self._header_timer = None
 
 
-class PortError(RuntimeError):
-    """The address cannot be bound; the message says what to do."""
-
-
 def bound(host: str, port: int) -> socket.socket:
     """A socket that listens.
 
@@ -178,7 +174,7 @@ def bound(host: str, port: int) -> socket.socket:
         port: 0 for any free one.
 
     Raises:
-        PortError: the port is taken or not allowed, or the host is none of this machine's.
+        RuntimeError: the port is taken or not allowed, or the host is none of this machine's; says what to do.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM)
@@ -190,7 +186,7 @@ def bound(host: str, port: int) -> socket.socket:
     except (OSError, OverflowError, UnicodeError) as error:
         listening.close()
         why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise PortError(
+        raise RuntimeError(
             f"{host} port {port} cannot be used ({why}): give another --port, or --port 0 for any free one"
         ) from error
     return listening

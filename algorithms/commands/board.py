@@ -36,19 +36,14 @@ def run(arguments: Sequence[str]) -> int:
         how = "install the extra: `pip install -e '.[board]'` in the clone"
         complain("chess-lab board", f"{' and '.join(missing)} cannot be imported: {how}")
         return 1
-    from algorithms.board.server import PortError, bound
+    from algorithms.board.server import bound
 
     try:
         for source in options.runs:
             look_for(source)
             if not is_shipped(source):
                 _check_folder(Path(source))
-        listening = bound(options.host, options.port)
-    except (PortError, ValueError, OSError) as error:
-        complain("chess-lab board", error)
-        return 1
-    try:
-        with listening, signals_raise():
+        with bound(options.host, options.port) as listening, signals_raise():
             return _serve(options, listening)
     except (ValueError, RuntimeError, OSError, ImportError) as error:
         complain("chess-lab board", error)
