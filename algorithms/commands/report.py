@@ -177,17 +177,17 @@ def _claims(root: Path, groups: Sequence[RunGroup], notes: list[str]) -> list[Cl
 
 
 def _presets(groups: Sequence[RunGroup]) -> dict[str, Mapping[str, str]]:
-    """The preset's settings as it comes, by the first run's folder, for each group of a single column."""
+    """What a run of the preset's name has by itself, by the first run's folder, for each group of a single column."""
     alone = [group.columns[0].runs[0] for group in groups if len(group.columns) == 1]
     if not alone:
         return {}
     from algorithms import PRESETS
     from algorithms.config.files import to_dict
-    from algorithms.config.run import TrainConfig
+    from algorithms.config.names import named_run
     from algorithms.reports.tasks import flatten
 
     return {
-        str(run.path): flatten(to_dict(TrainConfig(*PRESETS[run.label])))
+        str(run.path): flatten(to_dict(named_run(run.label).settled()))
         for run in alone
         if run.label in PRESETS
     }

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +9,9 @@ import pytest
 
 from algorithms.commands.report import make_page
 from algorithms.commands.report import run as report
+from algorithms.config.changes import changed
+from algorithms.config.files import to_dict
+from algorithms.config.names import named_run
 from algorithms.reports.run_files import (
     RunFileError,
     find_run_folders,
@@ -107,6 +111,18 @@ def test_several_folders_make_one_page_in_the_folder_that_holds_them(
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert f"<h1>{tmp_path.name}</h1>" in page and "a/two" in page
     assert report(["a", "nothing"]) == 1 and "'nothing' does not exist" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["grpo", "gspo"])
+def test_a_run_of_a_name_differs_from_it_in_nothing_but_what_was_changed(
+    tmp_path: Path, name: str
+) -> None:
+    # The network decides the step size, and gspo plays whole games: both are the name's own.
+    asked = changed(named_run(name), {"regularizer.ent_coef": 0.125}).settled()
+    folder = write_run(tmp_path / "a", [row(0), row(1)], to_dict(asked))
+    _, page = make_page(folder, [folder])
+    differ = page.partition("Settings that differ")[2].partition("<details")[0]
+    assert re.findall(r'<th scope="row">(.*?)</th>', differ) == ["regularizer.ent_coef"]
 
 
 def test_missing_settings_are_a_note_and_damaged_ones_an_error(tmp_path: Path) -> None:
