@@ -270,6 +270,7 @@ def run_clean(
     return done
 
 
+@pytest.mark.slow
 def test_without_an_extra_there_is_no_torch_and_the_doctor_reads_a_log(
     built: Path, tmp_path: Path
 ) -> None:
@@ -318,6 +319,7 @@ def test_an_extra_brings_what_its_part_imports(
     run_clean([str(path / "python"), "-c", imports], tmp_path)
 
 
+@pytest.mark.slow
 def test_a_source_distribution_builds_the_same_wheel(built: Path, tmp_path: Path) -> None:
     source = tmp_path / "source"
     source.mkdir()
