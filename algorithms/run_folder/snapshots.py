@@ -10,7 +10,6 @@ is kept too. What is kept depends on the scored moves alone, so a run that was s
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -35,17 +34,17 @@ ALL = "all"
 FEWEST = 2
 
 
-@dataclass(frozen=True)
-class Schedule:
-    """Which policies of a run are kept.
+class Snapshots:
+    """The snapshots of a run that is being trained.
 
-    Attributes:
-        keep: how many, spread evenly; "all" for that of every checkpoint; None for none.
+    Args:
+        run_dir: the run folder.
+        keep: how many policies, spread evenly; "all" for that of every checkpoint; None for none.
         total_moves: the budget, in scored moves.
     """
 
-    keep: int | str | None
-    total_moves: int
+    def __init__(self, run_dir: Path, keep: int | str | None, total_moves: int) -> None:
+        self._folder, self._keep, self._total_moves = run_dir / SNAPSHOTS, keep, total_moves
 
     def due(self, before: int, now: int, *, at_end: bool, checkpoint: bool) -> bool:
         """Whether the policy of an update is kept.
@@ -56,44 +55,9 @@ class Schedule:
             at_end: whether the run begins or ends here.
             checkpoint: whether a checkpoint is written here.
         """
-        if self.keep is None or self.keep == ALL:
-            return checkpoint and self.keep is not None
+        if self._keep is None or self._keep == ALL:
+            return checkpoint and self._keep is not None
         return at_end or self._marks(now) > self._marks(before)
-
-    def surplus(self, moves: Mapping[Path, int]) -> Iterator[Path]:
-        """Those that are kept no longer: neither the first of a mark nor the newest.
-
-        That of a run which was stopped between two marks, and every second one where the budget was doubled.
-
-        Args:
-            moves: snapshot -> its scored moves, rising.
-        """
-        if not isinstance(self.keep, int):
-            return
-        newest, seen = max(moves.values(), default=0), set[int]()
-        for path, at in moves.items():
-            mark = self._marks(at)
-            if mark in seen and at != newest:
-                yield path
-            seen.add(mark)
-
-    def _marks(self, moves: int) -> int:
-        """Number of marks behind the first that have been reached; the last policy needs none."""
-        assert isinstance(self.keep, int)
-        parts = self.keep - 1
-        return min(moves * parts // self.total_moves, parts - 1)
-
-
-class Snapshots:
-    """The snapshots of a run that is being trained.
-
-    Args:
-        run_dir: the run folder.
-        schedule: which policies are kept.
-    """
-
-    def __init__(self, run_dir: Path, schedule: Schedule) -> None:
-        self._folder, self.schedule = run_dir / SNAPSHOTS, schedule
 
     def write(self, update: int, scored_moves: int, weights: Mapping[str, Tensor]) -> Path:
         """Path of the snapshot written for `update`; those that are kept no longer are removed.
@@ -117,7 +81,7 @@ class Snapshots:
                 f"snapshot {target} could not be written ({error.strerror or error}); it needs "
                 f"{len(data):,} bytes in {self._folder}. The run goes on without it: free space there"
             ) from error
-        for path in self.schedule.surplus(_moves_of(self._folder)):
+        for path in self._surplus():
             remove_whole(path)
         return target
 
@@ -126,6 +90,27 @@ class Snapshots:
         for path in directories(self._folder):
             if update_of(path) > update:
                 remove_whole(path)
+
+    def _surplus(self) -> Iterator[Path]:
+        """Those that are kept no longer: neither the first of a mark nor the newest.
+
+        That of a run which was stopped between two marks, and every second one where the budget was doubled.
+        """
+        if not isinstance(self._keep, int):
+            return
+        moves, seen = _moves_of(self._folder), set[int]()
+        newest = max(moves.values(), default=0)
+        for path, at in moves.items():
+            mark = self._marks(at)
+            if mark in seen and at != newest:
+                yield path
+            seen.add(mark)
+
+    def _marks(self, moves: int) -> int:
+        """Number of marks behind the first that have been reached; the last policy needs none."""
+        assert isinstance(self._keep, int)
+        parts = self._keep - 1
+        return min(moves * parts // self._total_moves, parts - 1)
 
 
 def scored_moves_of(values: Mapping[str, Any]) -> int | None:

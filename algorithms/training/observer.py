@@ -27,7 +27,7 @@ from algorithms.run_folder import checkpoint, environment
 from algorithms.run_folder.console import Display
 from algorithms.run_folder.progress import Progress
 from algorithms.run_folder.run_log import RunLog
-from algorithms.run_folder.snapshots import Schedule, Snapshots
+from algorithms.run_folder.snapshots import Snapshots
 from algorithms.training.session import Session
 from algorithms.updates.learner import Learner, NonFiniteDump
 from algorithms.updates.training_batch import Targets, TrainingBatch
@@ -295,7 +295,7 @@ class RunObserver:
     def _snapshot(self, *, at_end: bool, due: bool) -> None:
         done, before = self._session.progress, self._scored_moves
         self._scored_moves = done.scored_moves
-        if self._snapshots is None or not self._snapshots.schedule.due(
+        if self._snapshots is None or not self._snapshots.due(
             before, done.scored_moves, at_end=at_end, checkpoint=due
         ):
             return
@@ -364,7 +364,7 @@ def observer_of(
         log,
         display,
         temperature=temperature,
-        snapshots=Snapshots(run_dir, Schedule(config.checkpoint_keep, config.total_moves)),
+        snapshots=Snapshots(run_dir, config.checkpoint_keep, config.total_moves),
         watch=watch,
         cpu_seconds=lambda: environment.cpu_seconds() + usage.others_cpu_s,
         matches=matches,

@@ -22,7 +22,7 @@ from algorithms.reports.run_files import read_run
 from algorithms.run_folder import checkpoint
 from algorithms.run_folder.atomic_files import RunFolderError
 from algorithms.run_folder.checkpoint import directories, read_manifest
-from algorithms.run_folder.snapshots import Schedule, Snapshots
+from algorithms.run_folder.snapshots import Snapshots
 from algorithms.training.trainer import train
 from tests.run_folder.test_full_disk import files_up_to
 from tests.training.runs import (
@@ -46,17 +46,17 @@ def kept(run_dir: Path) -> dict[int, str]:
     }
 
 
-def played(schedule: Schedule, moves: list[int]) -> list[bool]:
+def played(snapshots: Snapshots, moves: list[int]) -> list[bool]:
     """Whether each policy of a run is kept when it is reached."""
     return [
-        schedule.due(before, now, at_end=i in (0, len(moves) - 1), checkpoint=False)
+        snapshots.due(before, now, at_end=i in (0, len(moves) - 1), checkpoint=False)
         for i, (before, now) in enumerate(zip([0, *moves[:-1]], moves, strict=True))
     ]
 
 
 def test_five_of_a_thousand_moves_are_the_first_at_each_quarter() -> None:
     moves = [0, 100, 200, 300, 400, 500, 600, 700, 800, 900, 950]
-    found = played(Schedule(5, 1000), moves)
+    found = played(Snapshots(Path(), 5, 1000), moves)
     assert [at for at, due in zip(moves, found, strict=True) if due] == [0, 300, 500, 800, 950]
 
 
@@ -69,7 +69,8 @@ def test_there_are_never_more_than_asked_for_and_no_gap_is_longer_than_a_part_an
     keep: int, total: int, sizes: list[int]
 ) -> None:
     moves = [0, *np.cumsum(sizes).tolist()]
-    found = [at for at, due in zip(moves, played(Schedule(keep, total), moves), strict=True) if due]
+    dues = played(Snapshots(Path(), keep, total), moves)
+    found = [at for at, due in zip(moves, dues, strict=True) if due]
     assert len(found) <= keep and found[0] == 0 and found[-1] == moves[-1]
     part = total / (keep - 1)
     gaps = [b - a for a, b in itertools.pairwise(found) if b < total]
@@ -79,10 +80,10 @@ def test_there_are_never_more_than_asked_for_and_no_gap_is_longer_than_a_part_an
 def test_what_an_earlier_budget_kept_is_thinned_out_to_that_of_the_larger_one(
     tmp_path: Path,
 ) -> None:
-    first = Snapshots(tmp_path, Schedule(5, 400))
+    first = Snapshots(tmp_path, 5, 400)
     for update in range(5):
         first.write(update, 100 * update, WEIGHTS)
-    Snapshots(tmp_path, Schedule(5, 800)).write(6, 600, WEIGHTS)
+    Snapshots(tmp_path, 5, 800).write(6, 600, WEIGHTS)
     assert list(kept(tmp_path)) == [0, 2, 4, 6]
 
 
@@ -128,7 +129,7 @@ def test_a_run_that_goes_on_may_change_how_many_and_a_report_does_not_tell_runs_
 
 
 def test_no_run_begins_among_the_snapshots_of_another(tmp_path: Path) -> None:
-    Snapshots(tmp_path, Schedule(2, 100)).write(7, 50, WEIGHTS)
+    Snapshots(tmp_path, 2, 100).write(7, 50, WEIGHTS)
     with pytest.raises(RunFolderError, match="holds a run already"):
         train(tiny(tmp_path, checkpoint_keep=2), display=Watcher())
     assert list(kept(tmp_path)) == [7]
@@ -148,7 +149,7 @@ def test_those_after_the_checkpoint_that_a_run_goes_on_from_are_written_again(
 
 
 def test_a_run_that_goes_on_keeps_no_snapshot_of_the_very_next_update(tmp_path: Path) -> None:
-    snapshots = Snapshots(tmp_path, Schedule("all", 100))
+    snapshots = Snapshots(tmp_path, "all", 100)
     for update in (3, 4, 9):
         snapshots.write(update, 10 * update, WEIGHTS)
     snapshots.resume(3)
@@ -156,7 +157,7 @@ def test_a_run_that_goes_on_keeps_no_snapshot_of_the_very_next_update(tmp_path: 
 
 
 def test_a_full_disk_names_the_snapshot_and_the_run_goes_on(tmp_path: Path) -> None:
-    snapshots = Snapshots(tmp_path, Schedule("all", 100))
+    snapshots = Snapshots(tmp_path, "all", 100)
     snapshots.write(0, 0, WEIGHTS)
     large = {"w": torch.zeros(100_000)}
     with (
@@ -186,8 +187,8 @@ def test_another_value_is_refused_by_name(tmp_path: Path, value: object) -> None
 WRITER = """
 import sys, torch
 from pathlib import Path
-from algorithms.run_folder.snapshots import Schedule, Snapshots
-snapshots = Snapshots(Path(sys.argv[1]), Schedule(10, 1_000_000))
+from algorithms.run_folder.snapshots import Snapshots
+snapshots = Snapshots(Path(sys.argv[1]), 10, 1_000_000)
 for update in range(100_000):
     snapshots.write(update, update, {"w": torch.full((200_000,), float(update))})
     if update == 0:
@@ -213,7 +214,7 @@ def test_a_kill_at_any_instant_leaves_every_snapshot_intact(tmp_path: Path) -> N
         assert found[0].name == "update-00000000"
         for path in found:
             assert float(checkpoint.load_weights(path)["w"][0]) == int(path.name[-8:])
-        Snapshots(run_dir, Schedule(10, 1_000_000)).write(100_001, 900_000, WEIGHTS)
+        Snapshots(run_dir, 10, 1_000_000).write(100_001, 900_000, WEIGHTS)
         assert not list((run_dir / "snapshots").glob("partial-*"))
         assert len(directories(run_dir / "snapshots")) == 2
 
