@@ -18,7 +18,7 @@ from typing import Any
 from algorithms.comparison.analysis import analyse, family_lines
 from algorithms.comparison.controls import Control, judged, make_controls
 from algorithms.comparison.executors import Executor, open_executor
-from algorithms.comparison.grid import StoppedError, lock_grid, run_grid
+from algorithms.comparison.grid import GRID_LOCK, StoppedError, run_grid
 from algorithms.comparison.grid_runs import GridResult, GridRun
 from algorithms.comparison.jobs import MixedError, cured, make_jobs, read_jobs, refuse_other_runs
 from algorithms.comparison.outlook import outlook
@@ -28,7 +28,7 @@ from algorithms.comparison.tuning import calibrate, tune, with_choices
 from algorithms.comparison.variants import Variant, make_variants, train_arguments
 from algorithms.core.checks import message_lines
 from algorithms.run_folder import environment
-from algorithms.run_folder.atomic_files import replace_json
+from algorithms.run_folder.atomic_files import lock_folder, replace_json
 from chess_env.evaluators import make_evaluator
 
 RESULT_FILE, RUNS = "comparison.json", "runs"
@@ -88,7 +88,7 @@ def compare(
 
     Raises:
         ValueError: a combination of settings that cannot run.
-        GridError: the folder is in use, or was begun with other settings.
+        RunFolderError: the folder is in use, or was begun with other settings (GridError).
         ClusterError: the cluster cannot run these cells.
         MixedError: the runs do not share evaluator, budget or starting point, and `plan.allow_mixed`
             is False.
@@ -112,7 +112,7 @@ def compare(
     out.mkdir(parents=True, exist_ok=True)
     needed = None if builtin else plan.evaluator
     where = open_executor(out, jobs=jobs, ray=ray, cell_cpus=cell_cpus, evaluator=needed)
-    with lock_grid(out):
+    with lock_folder(out, GRID_LOCK):
         refuse_other_runs(plan, [*variants, *extra], out, evaluator_id)
         columns = Counter(variant.family for variant in variants)
         columns.update({f"cause {cause}": 2 for cause in plan.causes})

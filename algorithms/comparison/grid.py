@@ -14,7 +14,7 @@ import signal
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from algorithms.comparison.executors import Ended, Event, Executor, Lost, Started
 from algorithms.comparison.grid_runs import (
@@ -25,13 +25,14 @@ from algorithms.comparison.grid_runs import (
     last_lines,
     state_after,
 )
-from algorithms.run_folder.atomic_files import lock_folder, read_json, replace_json
+from algorithms.run_folder.atomic_files import RunFolderError, lock_folder, read_json, replace_json
 from algorithms.run_folder.stopping import Stop, stop_on_signal
 
 CELLS_FILE = "cells.json"
+GRID_LOCK = ".grid.lock"
 
 
-class GridError(RuntimeError):
+class GridError(RunFolderError):
     """The grid cannot run here; the message says why and what to do."""
 
 
@@ -45,11 +46,6 @@ class StoppedError(RuntimeError):
     def __init__(self, grid: GridResult) -> None:
         super().__init__(f"stopped by {grid.stopped_by}")
         self.grid = grid
-
-
-def lock_grid(out: Path) -> IO[str]:
-    """`lock_folder` of a grid's folder; GridError where another process runs the grid."""
-    return lock_folder(out, ".grid.lock", GridError)
 
 
 def run_grid(
@@ -73,10 +69,10 @@ def run_grid(
         retry_failed: run the runs that failed in an earlier call again.
 
     Raises:
-        GridError: another process runs this grid, or a folder holds something else.
+        RunFolderError: another process runs this grid, or a folder holds something else (GridError).
     """
     out.mkdir(parents=True, exist_ok=True)
-    with lock_grid(out):
+    with lock_folder(out, GRID_LOCK):
         return _Grid(grid_runs, out, executor, say, retry_failed).run()
 
 

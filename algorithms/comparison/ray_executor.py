@@ -30,7 +30,7 @@ from algorithms.comparison.executors import (
 )
 from algorithms.comparison.grid_runs import GridRun
 from algorithms.run_folder import environment
-from algorithms.run_folder.atomic_files import RUN_WRITES, lock_folder
+from algorithms.run_folder.atomic_files import RUN_WRITES, RunFolderError, lock_folder
 from chess_env.evaluators import EngineError
 from chess_env.evaluators.cluster import connect, disconnect, source_hash
 
@@ -156,9 +156,9 @@ def _wait_for_lock(folder: Path) -> None:
     until = time.monotonic() + LOCK_S
     while folder.exists() and time.monotonic() < until:
         try:
-            lock_folder(folder, error=BlockingIOError, written=RUN_WRITES).close()
+            lock_folder(folder, written=RUN_WRITES).close()
             return
-        except BlockingIOError:
+        except RunFolderError:
             time.sleep(1.0)
 
 

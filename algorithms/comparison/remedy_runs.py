@@ -97,7 +97,7 @@ def run_matrix(
         retry_failed: run the trials that failed in an earlier call again.
 
     Raises:
-        GridError: the folder is in use, or was begun with other settings.
+        RunFolderError: the folder is in use, or was begun with other settings (GridError).
         StoppedError: a signal came; the same call continues.
     """
 

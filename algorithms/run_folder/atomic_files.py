@@ -170,16 +170,13 @@ def _with_checksum(data: bytes) -> bytes:
     return head + data.removeprefix(b"{\n")
 
 
-def refuse_ways_out(
-    folder: Path, error: type[Exception] = RunFolderError, written: Collection[str] = ()
-) -> None:
+def refuse_ways_out(folder: Path, written: Collection[str] = ()) -> None:
     """Checks that what is written into the folder stays in it.
 
     W&B writes into no folder that it made before, so what lies in those is let be.
 
     Args:
         folder: with all that is in it, at any depth.
-        error: what is raised in place of RunFolderError.
         written: names in it that are written; empty: all.
 
     Raises:
@@ -202,25 +199,20 @@ def refuse_ways_out(
                 elif entry.is_symlink() and entry.name != _WANDB_LOG:
                     end = Path(entry.path).resolve()
                     if not end.is_relative_to(root):
-                        raise error(
+                        raise RunFolderError(
                             f"{entry.path} is a symbolic link to {end}, outside the folder, and would be written "
                             "through: remove it, or put what it leads to in its place"
                         )
                 elif not (entry.is_symlink() or entry.is_file(follow_symlinks=False)):
-                    raise error(f"{entry.path} is neither a file nor a folder: remove it")
+                    raise RunFolderError(f"{entry.path} is neither a file nor a folder: remove it")
                 elif entry.stat(follow_symlinks=False).st_nlink > 1:
-                    raise error(
+                    raise RunFolderError(
                         f"{entry.path} is a hard link: the same file has another name, perhaps outside the folder, "
                         "and would be written there too; continue in a copy of the folder (cp -r)"
                     )
 
 
-def lock_folder(
-    folder: Path,
-    name: str = LOCK_FILE,
-    error: type[Exception] = RunFolderError,
-    written: Collection[str] = (),
-) -> IO[str]:
+def lock_folder(folder: Path, name: str = LOCK_FILE, written: Collection[str] = ()) -> IO[str]:
     """An open file that holds a folder's lock until it is closed or the process ends.
 
     Whoever holds it writes into the folder, so a stranger's folder is checked here too.
@@ -230,13 +222,12 @@ def lock_folder(
     Args:
         folder: to be written by one process at a time.
         name: of the file that is locked.
-        error: what is raised in place of RunFolderError.
         written: as of `refuse_ways_out`.
 
     Raises:
         RunFolderError: another process holds it, or something in the folder leads out (`refuse_ways_out`).
     """
-    refuse_ways_out(folder, error, written)
+    refuse_ways_out(folder, written)
     file = (folder / name).open("a+", encoding="utf-8")
     try:
         import fcntl
@@ -248,7 +239,7 @@ def lock_folder(
         file.seek(0)
         owner = file.read().strip() or "another process"
         file.close()
-        raise error(
+        raise RunFolderError(
             f"{folder} is being written by {owner}: wait for it, or choose another folder"
         ) from busy
     with naming(folder / name):

@@ -26,10 +26,10 @@ from typing import Any
 from algorithms.collapse import CAUSES, COMPOSITES
 from algorithms.collapse.cause import ARCHITECTURES, FIRST
 from algorithms.comparison.executors import add_options, jobs_of, open_executor
-from algorithms.comparison.grid import GridError, run_grid
+from algorithms.comparison.grid import run_grid
 from algorithms.comparison.grid_runs import GridResult, GridRun
 from algorithms.comparison.ray_executor import ClusterError
-from algorithms.run_folder.atomic_files import read_json, replace_json
+from algorithms.run_folder.atomic_files import RunFolderError, read_json, replace_json
 from benchmarks.records import causes as causes_record
 from benchmarks.records.report import machine, print_table
 
@@ -188,7 +188,7 @@ def main() -> int:
             options.seeds_from = full_hash(options.seeds_from)
             options.seeds = seeds_of(options.seeds_from)
         return run(options)
-    except (ValueError, ClusterError, GridError) as error:
+    except (ValueError, ClusterError, RunFolderError) as error:
         print(f"benchmarks.learning.causes: {error}", file=sys.stderr)
         return 2
 

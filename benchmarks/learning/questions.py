@@ -18,9 +18,10 @@ from typing import Any
 
 from algorithms.comparison.compare import compare
 from algorithms.comparison.executors import add_options, jobs_of
-from algorithms.comparison.grid import GridError, StoppedError
+from algorithms.comparison.grid import StoppedError
 from algorithms.comparison.plan import Plan, Treatment
 from algorithms.comparison.ray_executor import ClusterError
+from algorithms.run_folder.atomic_files import RunFolderError
 from benchmarks.records.causes import write
 from benchmarks.records.questions import answer
 from benchmarks.records.report import machine
@@ -230,7 +231,7 @@ def main() -> int:
         except StoppedError as stopped:
             print(f"{stopped}: the same command continues; nothing is written")
             return stopped.grid.exit_code
-        except (ValueError, ClusterError, GridError) as error:
+        except (ValueError, ClusterError, RunFolderError) as error:
             print(f"benchmarks.learning.questions: {question.name}: {error}", file=sys.stderr)
             return 2
         answers[question.name] = question.about() | answer(

@@ -13,9 +13,14 @@ from pathlib import Path
 import pytest
 
 from algorithms.comparison.executors import LocalProcesses
-from algorithms.comparison.grid import GridError, lock_grid, run_grid
+from algorithms.comparison.grid import GRID_LOCK, GridError, run_grid
 from algorithms.comparison.grid_runs import GridResult, GridRun
-from algorithms.run_folder.atomic_files import read_json, replace_json
+from algorithms.run_folder.atomic_files import (
+    RunFolderError,
+    lock_folder,
+    read_json,
+    replace_json,
+)
 from tests.forks import fork, kill
 
 ROOT = Path(__file__).parents[2]
@@ -206,7 +211,8 @@ def test_other_settings_in_the_same_folder_are_refused_and_nothing_is_lost(tmp_p
 
 
 def test_a_second_process_on_the_same_folder_is_refused(tmp_path: Path) -> None:
-    with lock_grid(tmp_path), pytest.raises(GridError, match=f"process {os.getpid()} on"):
+    locked = lock_folder(tmp_path, GRID_LOCK)
+    with locked, pytest.raises(RunFolderError, match=f"process {os.getpid()} on"):
         ran(grid_runs(tmp_path, "ends:a"), tmp_path)
     assert ran(grid_runs(tmp_path, "ends:a"), tmp_path).exit_code == 0
 
