@@ -27,7 +27,6 @@ OPENRLHF = Trainer(
     options={
         "learning_rate": "--actor.adam.lr",
         "passes": "--train.max_epochs",
-        "batches": "--rollout.batch_size x n_samples / --train.batch_size",
         "clip_high": "--actor.eps_clip_low_high",
         "ent_coef": "--actor.entropy_coef",
         "kl_coef": "--algo.kl.init_coef",

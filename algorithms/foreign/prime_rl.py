@@ -28,7 +28,6 @@ PRIME_RL = Trainer(
         "kl_coef": "trainer.loss.kl_tau",
         "group_size": "orchestrator.group_size",
         "temperature": "orchestrator.train.sampling.temperature",
-        "batches": "orchestrator.max_off_policy_steps",
     },
     without=frozenset({"short_horizon", "tight_clip"}),
     logged_by={

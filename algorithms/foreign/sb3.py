@@ -32,7 +32,6 @@ SB3 = Trainer(
     options={
         "learning_rate": "learning_rate",
         "passes": "n_epochs",
-        "batches": "n_steps / batch_size",
         "clip_high": "clip_range",
         "ent_coef": "ent_coef",
         "gamma": "gamma",

@@ -120,10 +120,3 @@ class Trainer:
             if name.startswith(prefix):
                 return instead + name[len(prefix) :]
         return name
-
-
-def whole(*values: Any) -> bool:
-    """Whether all are whole numbers above 0."""
-    return all(
-        isinstance(value, int) and not isinstance(value, bool) and value > 0 for value in values
-    )

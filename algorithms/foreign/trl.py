@@ -3,18 +3,17 @@
 from collections.abc import Mapping
 from typing import Any
 
-from algorithms.foreign.trainer import Column, Trainer, whole
+from algorithms.foreign.trainer import Column, Trainer
 
 _EVERY = "mean over the rows' steps (`logging_steps`)"
 
 
 def _uses(config: Mapping[str, Any]) -> int | None:
-    passes, batches, accumulated = (
-        config.get(name, 1)
-        for name in ("num_iterations", "steps_per_generation", "gradient_accumulation_steps")
-    )
-    if not config or not whole(passes, batches, accumulated):
+    names = ("num_iterations", "steps_per_generation", "gradient_accumulation_steps")
+    values = [config.get(name, 1) for name in names]
+    if not config or not all(type(value) is int and value > 0 for value in values):
         return None
+    passes, batches, accumulated = values
     return max(1, passes * batches // accumulated)
 
 
@@ -53,7 +52,6 @@ TRL = Trainer(
         "learning_rate": "learning_rate",
         "passes": "num_iterations",
         "batches": "steps_per_generation",
-        "clip_low": "epsilon",
         "clip_high": "epsilon_high",
         "ent_coef": "entropy_coef",
         "ent_coef_max": "entropy_coef_max",
@@ -61,8 +59,6 @@ TRL = Trainer(
         "kl_coef": "beta",
         "group_size": "num_generations",
         "temperature": "temperature",
-        "log_every": "logging_steps",
-        "evaluate": "eval_strategy",
         "dropout": "disable_dropout",
     },
     logged_by={

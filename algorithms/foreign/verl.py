@@ -39,7 +39,6 @@ VERL = Trainer(
     options={
         "learning_rate": f"{_ACTOR}.optim.lr",
         "passes": f"{_ACTOR}.ppo_epochs",
-        "batches": f"data.train_batch_size / {_ACTOR}.ppo_mini_batch_size",
         "clip_high": f"{_ACTOR}.clip_ratio_high",
         "ent_coef": f"{_ACTOR}.entropy_coeff",
         "kl_coef": f"{_ACTOR}.kl_loss_coef",
