@@ -190,12 +190,8 @@ def combinations(
 ) -> list[dict[str, Any]]:
     """Every combination of the grid's values, of the settings that this run has."""
     known = values_of(config)
-    own = [(key, values) for key, values in grid if key in known]
-    keys = [key for key, _ in own]
-    return [
-        dict(zip(keys, values, strict=True))
-        for values in itertools.product(*(values for _, values in own))
-    ]
+    axes = [[(key, value) for value in values] for key, values in grid if key in known]
+    return [dict(settings) for settings in itertools.product(*axes)]
 
 
 def last_part(name: str) -> str:
