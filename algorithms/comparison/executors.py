@@ -91,11 +91,6 @@ def begun(words: Sequence[str], log: Path, cwd: Path | None = None) -> subproces
         )  # fmt: skip
 
 
-def share(cores: int, jobs: int) -> int:
-    """Engines of each of `jobs` cells side by side: equal shares of the cores, at least 1."""
-    return max(1, cores // jobs)
-
-
 class LocalProcesses:
     """An `Executor`: a number of processes at a time, among which the cores are divided."""
 
@@ -108,7 +103,7 @@ class LocalProcesses:
         """
         self.at_a_time: int | None = jobs
         self._command, self._cores = command, usable_cores()
-        self._engines = share(self._cores, jobs)
+        self._engines = max(1, self._cores // jobs)
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         self._events: list[Event] = []
 
