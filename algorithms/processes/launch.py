@@ -26,7 +26,7 @@ import torch
 
 from algorithms.processes.group import Group, Processes
 from algorithms.run_folder.child_processes import environment_of_runs, launcher
-from algorithms.run_folder.stopping import SIGNALS
+from algorithms.run_folder.stopping import SIGNALS, handled
 from algorithms.run_folder.terminal import complain
 
 FOLDER = "CHESS_LAB_PROCESSES"
@@ -134,12 +134,8 @@ def _passed_on(processes: Sequence[subprocess.Popen[bytes]]) -> Iterator[list[in
             if process.poll() is None:
                 process.send_signal(number)
 
-    before = {number: signal.signal(number, pass_on) for number in SIGNALS}
-    try:
+    with handled(SIGNALS, pass_on):
         yield asked
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _first_ended(processes: Sequence[subprocess.Popen[bytes]]) -> int:

@@ -70,7 +70,7 @@ def stop_on_signal() -> Iterator[Stop]:
             raise Stopped(number)
         stop.name = signal.Signals(number).name
 
-    with _handled(SIGNALS, note):
+    with handled(SIGNALS, note):
         yield stop
 
 
@@ -81,7 +81,7 @@ def signals_raise() -> Iterator[None]:
     def end(number: int, frame: FrameType | None) -> None:
         raise Stopped(number)
 
-    with _handled([number for number in SIGNALS if number != signal.SIGINT], end):
+    with handled([number for number in SIGNALS if number != signal.SIGINT], end):
         yield
 
 
@@ -126,10 +126,10 @@ def raise_outside_imports() -> Iterator[None]:
 
 
 @contextmanager
-def _handled(
+def handled(
     numbers: Sequence[signal.Signals], handler: Callable[[int, FrameType | None], None]
 ) -> Iterator[None]:
-    """The handler is in force inside, for SIGHUP only where it is not ignored (`nohup`)."""
+    """A context in which the handler is in force, for SIGHUP only where that is not ignored (`nohup`)."""
 
     def handle(number: int, frame: FrameType | None) -> None:
         if signal.Signals(number).name == "SIGHUP":

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from algorithms.processes import launch
 from algorithms.reports.run_files import read_metrics
 from algorithms.run_folder import checkpoint
 from tests.commands.lab import ENV, chess_lab
@@ -86,6 +87,16 @@ def test_a_signal_ends_all_processes_at_one_update_with_a_checkpoint(tmp_path: P
     assert done == read_metrics(run_dir)[-1]["step"] > 0
     said = log.read_text()
     assert "stopped by SIGTERM" in said and "and the others were" not in said
+
+
+def test_a_command_that_shall_outlive_its_terminal_is_not_asked_to_end() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as `nohup` does
+    try:
+        with launch._passed_on([]) as asked:
+            signal.raise_signal(signal.SIGHUP)
+        assert asked == []
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 @pytest.mark.slow
