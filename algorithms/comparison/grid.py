@@ -90,7 +90,6 @@ class _Grid:
         self.grid_runs, self.out, self.executor, self.say = grid_runs, out, executor, say
         self.records: dict[str, dict[str, Any]] = read_json(out / CELLS_FILE)
         self.stop = Stop()
-        self._ran: list[str] = []
         self._waiting: list[GridRun] = []
         self._given: dict[str, GridRun] = {}  # to the executor
         self._began: dict[str, float] = {}
@@ -147,11 +146,8 @@ class _Grid:
                 while self._given:
                     self._take(self.executor.events())
                 raise
-        return GridResult(
-            tuple(self._outcome(grid_run) for grid_run in self.grid_runs),
-            tuple(dict.fromkeys(self._ran)),
-            self.stop.name,
-        )
+        outcomes = tuple(self._outcome(grid_run) for grid_run in self.grid_runs)
+        return GridResult(outcomes, self.stop.name)
 
     def _work(self) -> None:
         """Gives out what is waiting until all has ended, and passes on a signal to what runs."""
@@ -179,7 +175,6 @@ class _Grid:
         for event in events:
             if isinstance(event, Started):
                 again = ": its node was lost, it runs again" if event.name in self._began else ""
-                self._ran.append(event.name)
                 self._began[event.name] = time.monotonic()
                 node = {"node": event.node} if event.node else {}
                 self._record(event.name, state="running", **node)
@@ -213,7 +208,7 @@ class _Grid:
     def _lose(self, event: Lost) -> None:
         del self._given[event.name]
         if self.stop.name is not None:
-            ran = event.name in self._ran
+            ran = event.name in self._began
             self._record(event.name, state="stopped" if ran else "waiting")
         else:
             self._record(event.name, state="failed", log_tail=[event.why])

@@ -127,12 +127,10 @@ class GridResult:
 
     Attributes:
         outcomes: one for each run, in the order given.
-        ran: names of the runs that a process was started for, in this call.
         stopped_by: the signal that ended the grid early, or None.
     """
 
     outcomes: tuple[Outcome, ...]
-    ran: tuple[str, ...]
     stopped_by: str | None
 
     @property

@@ -79,7 +79,7 @@ class FakeGrid:
             for c in grid_runs
         }
         replace_json(out / "cells.json", records)
-        return GridResult(tuple(outcomes), tuple(self.ran), None)
+        return GridResult(tuple(outcomes), None)
 
     def _write(self, grid_run: GridRun) -> None:
         if grid_run.arguments[0] == "train":
