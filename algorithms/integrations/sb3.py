@@ -335,15 +335,13 @@ class NetworkPolicy(MaskableActorCriticPolicy):
         frozen_layers: tuple[str, ...] = (),
         init_from: str | None = None,
     ) -> None:
-        precision = precision or PrecisionConfig()
-        self.given: dict[str, Any] = {
+        of_network: dict[str, Any] = {
             "config": config,
-            "precision": precision,
+            "precision": precision or PrecisionConfig(),
             "seed": seed,
-            "temperature": temperature,
-            "frozen_layers": frozen_layers,
             "init_from": init_from,
         }
+        self.given = {**of_network, "temperature": temperature, "frozen_layers": frozen_layers}
         super().__init__(
             observation_space,
             action_space,
@@ -351,12 +349,7 @@ class NetworkPolicy(MaskableActorCriticPolicy):
             net_arch=[],
             ortho_init=False,
             features_extractor_class=PolicyAnswer,
-            features_extractor_kwargs={
-                "config": config,
-                "precision": precision,
-                "seed": seed,
-                "init_from": init_from,
-            },
+            features_extractor_kwargs=of_network,
             normalize_images=False,
         )
 
