@@ -258,61 +258,39 @@ class _Replay:
         self.moved = self.moved - self._rate * (self._first / first) / size
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
 class SignalChain:
-    """What updates are measured against. It chooses them, and `look` begins the measurement of one.
+    """What updates are measured against. It chooses them, and a `Look` measures one.
 
-    Args:
+    Attributes:
         audit: knows what moves are worth.
         heldout: positions on which the gain of a step is measured.
         seed: of the updates, states, positions and moves that are drawn.
         full: look at the losses at every step of the optimizer, and not at the first and the middle one alone.
     """
 
-    def __init__(
-        self,
-        audit: Audit,
-        heldout: HeldoutMoves,
-        *,
-        seed: int,
-        full: bool = False,
-    ) -> None:
-        self.audit, self.heldout, self.full = audit, heldout, full
-        self._seed = seed
+    audit: Audit
+    heldout: HeldoutMoves
+    seed: int
+    full: bool = False
 
     def measures(self, update: int, interval: int) -> bool:
         """Whether this update (from 0) is measured: one of every `interval`, drawn so that nothing periodic hides."""
         window, place = divmod(update, interval)
-        return place == random.Random(f"{self._seed} {window}").randrange(interval)
-
-    def look(
-        self,
-        learner: Learner,
-        batch: RolloutBatch,
-        targets: Targets,
-        *,
-        temperature: float,
-        update: int,
-        rate: float,
-    ) -> Look:
-        """The measurement of an update that has not begun.
-
-        Args:
-            learner: not yet updated on `batch`.
-            batch: one rollout with at least one valid sample.
-            targets: from `make_targets`.
-            temperature: at which the rollout was to be sampled.
-            update: its number, from 0.
-            rate: step size by the run's schedule.
-        """
-        generator = torch.Generator(batch.obs.device)
-        generator.manual_seed(random.Random(f"{self._seed}.{update}").getrandbits(63))
-        return Look(self, learner, batch, targets, temperature, rate, generator)
+        return place == random.Random(f"{self.seed} {window}").randrange(interval)
 
 
 class Look:
     """The measurement of one update: it is made before the update, told of each step, and asked for its metrics.
 
-    `SignalChain.look` makes it.
+    Args:
+        chain: what it is measured against.
+        learner: not yet updated on `batch`.
+        batch: one rollout with at least one valid sample.
+        targets: from `make_targets`.
+        temperature: at which the rollout was to be sampled.
+        update: its number, from 0.
+        rate: step size by the run's schedule.
     """
 
     def __init__(
@@ -321,10 +299,13 @@ class Look:
         learner: Learner,
         batch: RolloutBatch,
         targets: Targets,
+        *,
         temperature: float,
+        update: int,
         rate: float,
-        generator: torch.Generator,
     ) -> None:
+        generator = torch.Generator(batch.obs.device)
+        generator.manual_seed(random.Random(f"{chain.seed}.{update}").getrandbits(63))
         self._chain, self._run, self._temperature = chain, learner, temperature
         # What measures is a copy, on which nothing hangs that may stop the run's gradients.
         self._twin = dataclasses.replace(

@@ -172,8 +172,14 @@ class RunObserver:
         update = self._session.progress.update
         if self._chain is not None and self._chain.measures(update, self._look_interval):
             try:
-                self._look = self._chain.look(
-                    learner, batch, targets, temperature=temperature, update=update, rate=rate
+                self._look = Look(
+                    self._chain,
+                    learner,
+                    batch,
+                    targets,
+                    temperature=temperature,
+                    update=update,
+                    rate=rate,
                 )
             except EngineError as error:  # no run needs it to go on
                 self._chain = None

@@ -27,7 +27,7 @@ from algorithms import PRESETS
 from algorithms.config.run import EnvConfig, RolloutConfig, TrainConfig
 from algorithms.core.batch import RolloutBatch
 from algorithms.core.metrics import batch_metrics
-from algorithms.diagnostics.signal_chain import SignalChain
+from algorithms.diagnostics.signal_chain import Look, SignalChain
 from algorithms.diagnostics.update_diagnostics import PolicyProbe, ProbeRecord, UpdateDiagnostics
 from algorithms.evaluation.regret import MAIN_SLICE, prepare_slice
 from algorithms.networks.settings import NetworkConfig
@@ -118,7 +118,7 @@ def one_round(
     start = copy.deepcopy((weights, moments, learner.shuffling.get_state()))
     temperature = loop.session.worker.temperature
     times["chain"], look = seconds(
-        lambda: chain.look(learner, batch, targets, temperature=temperature, update=0, rate=rate)
+        lambda: Look(chain, learner, batch, targets, temperature=temperature, update=0, rate=rate)
     )
 
     def at_step(training: TrainingBatch, accumulated: list[torch.Tensor]) -> None:
