@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -146,28 +147,21 @@ def float64_copy(policy: PolicyNet) -> PolicyNet:
     return twin
 
 
-def exact_pull(rewards: Tensor) -> Callable[[Tensor], Tensor]:
-    """pi A with A = r - E_pi r, from the rewards float64 `[M, L]` of all legal moves."""
-
-    def pull(probs: Tensor) -> Tensor:
-        return probs * (rewards - (probs * rewards).sum(-1, keepdim=True))
-
-    return pull
+def exact_pull(rewards: Tensor, probs: Tensor) -> Tensor:
+    """float64 `[M, L]` pi A with A = r - E_pi r, from the rewards float64 `[M, L]` of all legal moves."""
+    return probs * (rewards - (probs * rewards).sum(-1, keepdim=True))
 
 
-def sampled_pull(slots: Tensor, credit: Tensor) -> Callable[[Tensor], Tensor]:
-    """sum_k c_k (1[i = a_k] - pi_i), the score-function estimate, from sampled moves.
+def sampled_pull(slots: Tensor, credit: Tensor, probs: Tensor) -> Tensor:
+    """float64 `[M, L]` sum_k c_k (1[i = a_k] - pi_i), the score-function estimate, from sampled moves.
 
     Args:
         slots: int64 `[M, K]` the sampled moves.
         credit: float64 `[M, K]` c, weight times advantage; 0 where not valid.
+        probs: float64 `[M, L]` pi.
     """
-
-    def pull(probs: Tensor) -> Tensor:
-        hit = torch.zeros_like(probs).scatter_add(-1, slots, credit)
-        return hit - credit.sum(-1, keepdim=True) * probs
-
-    return pull
+    hit = torch.zeros_like(probs).scatter_add(-1, slots, credit)
+    return hit - credit.sum(-1, keepdim=True) * probs
 
 
 def exact_rewards(
@@ -225,7 +219,7 @@ def probe_states(
     return ProbeStates(
         obs=torch.from_numpy(obs).to(device),
         legal_ids=torch.tensor(probes.legal_ids, device=device),
-        pull=exact_pull(torch.tensor(rewards, device=device)),
+        pull=partial(exact_pull, torch.tensor(rewards, device=device)),
         counted=torch.tensor(probes.num_legal >= 2, device=device),
         move_facts=facts,
     )

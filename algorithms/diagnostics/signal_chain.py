@@ -26,7 +26,7 @@ from torch import Tensor
 from algorithms.core.advantages import group_relative
 from algorithms.core.batch import FlatBatch, RolloutBatch
 from algorithms.core.distribution import MaskedCategorical
-from algorithms.diagnostics.entropy_prediction import exact_rewards
+from algorithms.diagnostics.entropy_prediction import exact_rewards, sampled_pull
 from algorithms.networks.build import trained_parameters
 from algorithms.networks.policy_net import Outputs, PolicyNet
 from algorithms.rollouts.sampling import positions_of
@@ -364,7 +364,7 @@ class Look:
             """Moves' values less their mean; those of a single move less what the policy expects."""
             own = (drawn * values).sum(-1, keepdim=True)
             baseline = torch.where(counted.sum(-1, keepdim=True) > 1, own, mean)
-            return _pull(slots, drawn * (values - baseline), probs)
+            return sampled_pull(slots, drawn * (values - baseline), probs)
 
         pulls = [
             probs * centred,
@@ -382,7 +382,7 @@ class Look:
         weights = torch.where(
             flat.valid, weights if loss.gate is None else weights * loss.gate, 0.0
         )
-        pulls.append(_pull(flat.slots, weights, probs))
+        pulls.append(sampled_pull(flat.slots, weights, probs))
         mean_paid = (probs * paid).sum(-1, keepdim=True)
         pulls.append(sampled(paid.gather(-1, flat.slots), flat.slots, mean_paid))
         pulls += [sampled(worth.gather(-1, slots), slots, expected) for slots in redraws]
@@ -437,7 +437,9 @@ class Look:
         grown = logprobs if self._twin.algorithm.needs().all_moves else logprobs - flat.old_logprobs
         # A log-probability moves by 1 / temperature of what its logit does.
         weights = states.policy_weights * loss.advantages * grown.exp() / flat.temperature
-        plain = _pull(flat.slots, torch.where(flat.valid, weights, 0.0).double(), probs.double())
+        plain = sampled_pull(
+            flat.slots, torch.where(flat.valid, weights, 0.0).double(), probs.double()
+        )
         return [policy, plain, whole], values_pull
 
     def _add_point(self, weight: float) -> None:
@@ -545,12 +547,6 @@ def _centred(probs: Tensor, values: Tensor, legal: Tensor) -> tuple[Tensor, Tens
     """(`[n, 1]` expected values, `[n, L]` the values less these; 0 where not legal)."""
     expected = (probs * values).sum(-1, keepdim=True)
     return expected, torch.where(legal, values - expected, 0.0)
-
-
-def _pull(slots: Tensor, credit: Tensor, probs: Tensor) -> Tensor:
-    """`[n, L]`: sum_k credit_k (1[i = a_k] - pi_i), the score function's pull at the logits."""
-    hit = torch.zeros_like(probs).scatter_add(-1, slots, credit)
-    return hit - credit.sum(-1, keepdim=True) * probs
 
 
 def _parallel(one: Tensor, other: Tensor) -> bool:

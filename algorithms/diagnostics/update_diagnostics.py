@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -304,7 +305,7 @@ def _batch_pull(minibatch: TrainingBatch, needs: Needs) -> Callable[[Tensor], Te
     if needs.all_moves:
         weights = torch.where(flat.valid, flat.old_logprobs.double().exp(), 0.0)
     weights = weights / weights.sum(-1, keepdim=True)
-    return sampled_pull(flat.slots, weights * minibatch.advantages.double())
+    return partial(sampled_pull, flat.slots, weights * minibatch.advantages.double())
 
 
 def gradient_shares(learner: Learner, minibatch: TrainingBatch) -> dict[str, float]:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import copy
+from functools import partial
 
 import numpy as np
 import pytest
@@ -123,7 +124,9 @@ def test_the_tabular_form_predicts_a_step_of_independent_logits() -> None:
     whole = probe_states(probes, exact_rewards(probes.legal_ids, probes.child_score_cp, None), CPU)
     legal_ids = whole.legal_ids[rows]
     rewards = torch.from_numpy(exact_rewards(probes.legal_ids, probes.child_score_cp, None)[rows])
-    states = ProbeStates(whole.obs[rows], legal_ids, exact_pull(rewards), whole.counted[rows])
+    states = ProbeStates(
+        whole.obs[rows], legal_ids, partial(exact_pull, rewards), whole.counted[rows]
+    )
     temperature, errors = 1.3, []
     for eta in (1e-2, 1e-3):
         after = copy.deepcopy(policy)
@@ -146,7 +149,7 @@ def test_the_sampled_pull_of_every_move_with_its_probability_is_the_exact_pull()
     advantages = rewards - (probs * rewards).sum(-1, keepdim=True)
     slots = torch.arange(7).expand(5, 7)
     torch.testing.assert_close(
-        sampled_pull(slots, probs * advantages)(probs), exact_pull(rewards)(probs)
+        sampled_pull(slots, probs * advantages, probs), exact_pull(rewards, probs)
     )
 
 
@@ -154,7 +157,7 @@ def test_a_sampled_pull_is_zero_where_nothing_is_valid_and_sums_to_zero() -> Non
     probs = torch.tensor([[0.5, 0.25, 0.25], [0.2, 0.3, 0.5]]).double()
     slots = torch.tensor([[0, 0], [1, 2]])
     credit = torch.tensor([[1.0, 2.0], [0.0, 0.0]]).double()
-    pull = sampled_pull(slots, credit)(probs)
+    pull = sampled_pull(slots, credit, probs)
     assert pull.tolist() == [[1.5, -0.75, -0.75], [0.0, 0.0, 0.0]]
 
 
@@ -198,7 +201,7 @@ def test_a_state_that_is_not_counted_is_in_no_mean(states: ProbeStates) -> None:
         ProbeStates(
             states.obs[rows],
             states.legal_ids[rows],
-            exact_pull(torch.zeros(len(rows), 218, dtype=torch.float64)),
+            partial(exact_pull, torch.zeros(len(rows), 218, dtype=torch.float64)),
             torch.tensor([True, False])[: len(rows)],
         )
         for rows in ([3], [3, 9])

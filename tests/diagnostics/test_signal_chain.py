@@ -17,12 +17,12 @@ from algorithms import PRESETS
 from algorithms.collapse.faults import learner_temperature, sampler_keeps_noise
 from algorithms.config.run import EnvConfig, OptimizerConfig, RolloutConfig, TrainConfig
 from algorithms.core.batch import RolloutBatch
+from algorithms.diagnostics.entropy_prediction import sampled_pull
 from algorithms.diagnostics.signal_chain import (
     Audit,
     HeldoutMoves,
     SignalChain,
     _cosine,
-    _pull,
     _Replay,
 )
 from algorithms.networks.settings import NetworkConfig
@@ -405,7 +405,7 @@ def test_the_pull_of_sampled_moves_is_the_gradient_of_their_score_function() -> 
     slots, credit = torch.tensor([[0, 2], [1, 1], [3, 0]]), torch.randn(3, 2).double()
     logprobs = logits.log_softmax(-1)
     (wanted,) = torch.autograd.grad((credit * logprobs.gather(-1, slots)).sum(), logits)
-    assert torch.allclose(_pull(slots, credit, logprobs.exp()), wanted)
+    assert torch.allclose(sampled_pull(slots, credit, logprobs.exp()), wanted)
     assert float(_cosine(wanted.reshape(-1), -2 * wanted.reshape(-1))) == pytest.approx(-1.0)
 
 
