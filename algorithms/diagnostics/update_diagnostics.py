@@ -241,13 +241,17 @@ class UpdateDiagnostics:
     ) -> dict[str, float]:
         """Gradient and loss shares on at most `size` states of the batch; remembers the policy.
 
-        The entropy of the regularised optimum is among them, where there is one.
+        The terms are `policy`, those of the regulariser, and `value` where there is a critic, all with
+        their coefficients. The entropy of the regularised optimum is among them, where there is one.
 
         Args:
             learner: not yet updated on `batch`.
             batch: one rollout with at least one valid sample.
             targets: from `make_targets`.
             reference: the policy that `kl_ref` is measured to, where there is one.
+
+        Raises:
+            ValueError: the algorithm learns a critic, and policy or batch have no values.
         """
         algorithm, needs = learner.algorithm, learner.algorithm.needs()
         # A stream of its own, so that the run draws what it would have drawn without this.
@@ -265,7 +269,10 @@ class UpdateDiagnostics:
             EntropyPrediction(twin, trained, batch.temperature),
             learner.controls,
         )
-        shares = gradient_shares(learner, minibatch)
+        parameters = [p for p in learner.policy.parameters() if p.requires_grad]
+        # One process asks, for all shards.
+        whole = dataclasses.replace(learner, passes=WholePasses())
+        shares = term_metrics(loss_of(whole, minibatch).terms(), parameters)
         return shares | self._probe.optimum(algorithm, learner.regularizer, reference)
 
     def after(self, policy: PolicyNet, learning_rate: float) -> dict[str, float]:
@@ -308,28 +315,10 @@ def _batch_pull(minibatch: TrainingBatch, needs: Needs) -> Callable[[Tensor], Te
     return partial(sampled_pull, flat.slots, weights * minibatch.advantages.double())
 
 
-def gradient_shares(learner: Learner, minibatch: TrainingBatch) -> dict[str, float]:
-    """Gradient norm, share and cosine, and share of the loss value, of every active loss term.
-
-    See docs/metrics.md. The terms are `policy`, those of the regulariser, and `value` where there is
-    a critic, all with their coefficients. One backward pass for each; the parameters' own gradients
-    are left alone.
-
-    Args:
-        learner: before the update.
-        minibatch: the states that are measured.
-
-    Raises:
-        ValueError: the algorithm learns a critic, and policy or batch have no values.
-    """
-    trained = [p for p in learner.policy.parameters() if p.requires_grad]
-    whole = dataclasses.replace(learner, passes=WholePasses())  # one process asks, for all shards
-    return term_metrics(loss_of(whole, minibatch).terms(), trained)
-
-
 def term_metrics(terms: dict[str, Tensor], parameters: Sequence[Tensor]) -> dict[str, float]:
-    """The metrics of scalar loss terms, one backward pass each.
+    """Gradient norm, share and cosine, and share of the loss value, of every scalar loss term.
 
+    See docs/metrics.md. One backward pass for each; the parameters' own gradients are left alone.
     A share or cosine with nothing to divide by (all gradients 0) is NaN.
     """
     gradients = [gradients_of(term, parameters) for term in terms.values()]
