@@ -17,7 +17,6 @@ FOUR_PASSES: Settings = {"algorithm.update_epochs": 4, "total_moves": 24 * 1024}
 SAMPLES = (
     Cause(
         name="temperature_mismatch",
-        doctor_class="temperature_mismatch",
         title="Sampled at one temperature, learned at another",
         because="Moves are drawn at T = 1.3, the learner's softmax runs at T = 1. The two are "
         "different policies before anything is learned: half of the ratios are out of range and "
@@ -66,7 +65,6 @@ SAMPLES = (
     ),
     Cause(
         name="forward_mismatch",
-        doctor_class="forward_mismatch",
         title="Sampler and learner compute different policies",
         because="The sampler's logits are off the learner's by fixed noise (standard deviation .8), "
         "as from another inference engine with its own weights' format.",
@@ -99,7 +97,6 @@ SAMPLES = (
     ),
     Cause(
         name="stale_behaviour",
-        doctor_class="stale_behaviour",
         title="The sampler is brought up to date every 16 updates",
         because="From the second update on the batch comes from an older policy; the ratio leaves "
         "its range before the first step of an update, and the clip throws samples away.",
@@ -123,7 +120,6 @@ SAMPLES = (
 STEPS = (
     Cause(
         name="update_epochs",
-        doctor_class="update_epochs",
         title="Eight passes over each batch, without a clip",
         because="Each pass moves the policy further on the same samples: the ratio's variance "
         "explodes, and entropy is spent on what a few samples happened to show.",
@@ -144,7 +140,6 @@ STEPS = (
     ),
     Cause(
         name="weak_entropy_high_lr",
-        doctor_class="weak_entropy_high_lr",
         title="A high learning rate and a bonus too weak to matter",
         because="Steps eight times as large spend the entropy within a few updates; the bonus has "
         "1 % of the gradient and cannot hold it, and a policy without entropy samples nothing new.",
@@ -163,7 +158,6 @@ STEPS = (
     ),
     Cause(
         name="clip_asymmetry",
-        doctor_class="clip_asymmetry",
         title="An upper clip far tighter than the lower one",
         because="A move that did well may gain 2 % a batch, one that did badly may lose 20 %: what "
         "raises rare moves is cut, what lowers them is not.",
@@ -191,7 +185,6 @@ weight that the sampled one has it is pushed towards uniform and gets worse (285
 REGULARISERS = (
     Cause(
         name="sampled_entropy_bonus",
-        doctor_class="sampled_entropy_bonus",
         title="An entropy bonus computed from sampled moves",
         because="-mean(log pi) of the sampled moves has no gradient on-policy, and off-policy it "
         "pushes the policy away from its own samples without bound: the logged \"entropy\" leaves "
@@ -241,7 +234,6 @@ REGULARISERS = (
     ),
     Cause(
         name="saturated_controller",
-        doctor_class="saturated_controller",
         title="A KL controller whose target cannot be reached",
         because="One update moves the policy further than the target allows at any weight: the "
         "coefficient climbs to its bound, stays there, and the penalty holds the policy still.",
@@ -261,7 +253,6 @@ REGULARISERS = (
     ),
     Cause(
         name="loss_budget",
-        doctor_class="loss_budget",
         title="A bonus that outweighs the reward",
         because="The entropy term has most of the gradient until the policy is uniform; there it "
         "holds it. Entropy looks healthy, and nothing is learned.",
@@ -281,7 +272,6 @@ REGULARISERS = (
     ),
     Cause(
         name="sharp_optimum",
-        doctor_class="sharp_optimum",
         title="The regularised objective's own optimum is sharp",
         because="With a KL weight of .001 to the reference, pi_ref exp(R / beta) has nearly all its "
         "mass on one move: training that works ends without entropy.",
@@ -305,7 +295,6 @@ REGULARISERS = (
 SIGNALS = (
     Cause(
         name="fixed_positions",
-        doctor_class="fixed_positions",
         title="The same few start positions for ever",
         because="Sixteen starts are learned by heart: the policy grows sure and right on them, and "
         "on others only sure.",
@@ -418,7 +407,6 @@ _HOT = {"rollout.temperature": 1.3}
 REPLAYS = (
     Cause(
         name="p26atclv",
-        doctor_class="sampled_entropy_bonus",
         composite=("sampled_entropy_bonus", "stale_behaviour", "fixed_positions"),
         title="Post-mortem 1: entropy collapse",
         because="A learning rate of 1e-3 against a sampled bonus of .01; samples are up to 16 updates "
@@ -427,7 +415,6 @@ REPLAYS = (
         settings={**_SETTING, **_SAMPLED, "init_from": None, "total_moves": 112 * 256,
                   "optimizer.learning_rate": 1e-3,
                   "regularizer.ent_coef": 0.01, "algorithm.clip_range": 0.15},
-        predicates=(),
         published=(
             Published("entropy, first", "3.17", "post-mortem 1", "first policy/entropy"),
             Published("entropy, last (step 1,793)", ".71", "post-mortem 1", "last policy/entropy"),
@@ -438,7 +425,6 @@ REPLAYS = (
     ),
     Cause(
         name="zjij66xd",
-        doctor_class="sampled_entropy_bonus",
         composite=("sampled_entropy_bonus", "stale_behaviour"),
         title="Post-mortem 2: the KL trap",
         because="A sampled bonus that a floor controller multiplies, against an adaptive KL to the "
@@ -449,7 +435,6 @@ REPLAYS = (
                   "regularizer.ent_floor": 2.0, "regularizer.ent_coef_max": 3.84,
                   "regularizer.kl_controller": "post_mortem", "regularizer.kl_target": 0.012,
                   "algorithm.clip_range": 0.1},
-        predicates=(),
         published=(
             Published("entropy, lowest", ".04", "post-mortem 2", "min policy/entropy"),
             Published("logged entropy, highest", "68", "post-mortem 2", "max reg/entropy_sampled"),
@@ -461,7 +446,6 @@ REPLAYS = (
     ),
     Cause(
         name="xkbkwo4s",
-        doctor_class="temperature_mismatch",
         composite=("temperature_mismatch", "sampled_entropy_bonus", "saturated_controller"),
         title="Post-mortem 3: loss budget and dead monitors",
         because="A temperature mismatch puts the KL above its target before anything is learned: the "
@@ -475,7 +459,6 @@ REPLAYS = (
         fault=faults.learner_temperature(1.0),
         fault_says="the learner's softmax runs at temperature 1.0",
         blocked_by_preflight=True,
-        predicates=(),
         published=(
             Published("entropy's share of the loss value", ".93 to .96", "post-mortem 3",
                       "first loss_share/entropy"),
@@ -486,7 +469,6 @@ REPLAYS = (
     ),
     Cause(
         name="p9u63rgu",
-        doctor_class="temperature_mismatch",
         composite=("temperature_mismatch",),
         title="Post-mortem 4: temperature mismatch",
         because="Sampled at 1.3, learned at 1.0, at a learning rate of 1e-6 and without a bonus.",
@@ -496,7 +478,6 @@ REPLAYS = (
         fault=faults.learner_temperature(1.0),
         fault_says="the learner's softmax runs at temperature 1.0",
         blocked_by_preflight=True,
-        predicates=(),
         published=(
             Published("clip fraction, step 0", ".556", "post-mortem 4", "first step0/clip_fraction"),
             Published("KL, step 0", ".046", "post-mortem 4", "first step0/kl_old_mean"),

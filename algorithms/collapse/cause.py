@@ -286,7 +286,8 @@ class Cause:
 
     Attributes:
         name: its name.
-        doctor_class: the doctor's name for it; causes that no record tells apart share one.
+        doctor_class: the doctor's name for it; causes that no record tells apart share one. Where none is given,
+            the first of `composite`, or the cause's own name.
         title: in a few words.
         because: what goes wrong, and why.
         shared: settings of both runs.
@@ -304,11 +305,11 @@ class Cause:
     """
 
     name: str
-    doctor_class: str
     title: str
     because: str
     remedy: str
-    predicates: tuple[Predicate, ...]
+    predicates: tuple[Predicate, ...] = ()
+    doctor_class: str = ""
     shared: Settings = dataclasses.field(default_factory=dict)
     settings: Settings = dataclasses.field(default_factory=dict)
     cured: Settings = dataclasses.field(default_factory=dict)
@@ -319,6 +320,10 @@ class Cause:
     composite: tuple[str, ...] = ()
     network: str = FIRST
     size: str = FULL
+
+    def __post_init__(self) -> None:
+        if not self.doctor_class:
+            object.__setattr__(self, "doctor_class", (*self.composite, self.name)[0])
 
     def on_network(self, network: str) -> Cause:
         """The same cause on another network, with the settings and bounds that it has there.

@@ -202,6 +202,6 @@ def test_a_predicate_says_itself_in_words() -> None:
 
 
 def test_the_twin_of_a_cause_without_settings_of_its_own_has_the_shared_ones() -> None:
-    cause = Cause("x", "no_signal", "t", "b.", "r", (), shared={"total_moves": 2048})
+    cause = Cause("x", "t", "b.", "r", shared={"total_moves": 2048})
     assert cause.config(cured=True, seed=0).total_moves == 2048
     assert cause.config(cured=True, seed=0).label == "x-cured"
