@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from algorithms.doctor.findings import rerun
+from algorithms.doctor.pace import settings_of
 
 TRIED = Path(__file__).with_name("tried.json")
 
@@ -44,13 +45,13 @@ def tried_against(cause: str, config: Mapping[str, Any]) -> Tried | None:
     entry = next((tried[start] for start in starts if start in tried), None)
     if entry is None:
         return None
-    settings = dict(entry["settings"])
+    given, settings = dict(settings_of(config, frozenset())), dict(entry["settings"])
     final = "regularizer.ent_coef_final"
-    if "regularizer.ent_coef" in settings and _value(config, final) is not None:
+    if "regularizer.ent_coef" in settings and given.get(final) is not None:
         settings[final] = None  # no trial had a schedule, and a controller goes with none
     flags = [_flag(name, value) for name, value in settings.items()]
     for name, factor in entry["times"].items():
-        value = _value(config, name)
+        value = given.get(name)
         if not isinstance(value, int | float):
             return None
         flags.append(_flag(name, f"{type(value)(factor * value):g}"))
@@ -58,9 +59,9 @@ def tried_against(cause: str, config: Mapping[str, Any]) -> Tried | None:
         if config.get("preset") == name:
             return None
         # The trial kept these of the run, where both algorithms have them; a NAME alone would bring its own.
-        held = {field: _value(config, f"algorithm.{field}") for field in entry["keeps"]}
+        held = {field: given.get(f"algorithm.{field}") for field in entry["keeps"]}
         flags += [_flag(f"algorithm.{f}", v) for f, v in held.items() if v is not None]
-    elif not entry["times"] and all(_value(config, n) == v for n, v in settings.items()):
+    elif not entry["times"] and all(given.get(n) == v for n, v in settings.items()):
         return None
     trials = "; ".join(
         f"{each['fault']}, {each['start']} start: {each['change_cp']:+.0f} cp "
@@ -78,10 +79,3 @@ def _flag(name: str, value: Any) -> str:
     """The words that give a setting a value; one that is on has none."""
     flag = f"--{name.replace('_', '-')}"
     return flag if value is True else f"{flag} {value}"
-
-
-def _value(config: Mapping[str, Any], name: str) -> Any:
-    """The value of a dotted setting; None where the run has none."""
-    part, _, field = name.partition(".")
-    own = config.get(part)
-    return own.get(field) if isinstance(own, Mapping) else None
