@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import torch
-from numpy.typing import NDArray
 
 from algorithms.config import files as config_file
 from algorithms.config.run import EnvConfig, TrainConfig
@@ -407,14 +406,9 @@ def moves_of(positions: HeldoutSlice, policy: PolicyNet, worth: str) -> HeldoutM
         worth: the reward that moves are worth.
     """
     device = next(policy.parameters()).device
-
-    def there(array: NDArray[Any]) -> torch.Tensor:
-        return torch.from_numpy(array).to(device)
-
-    read = positions.facts_for(policy)
-    facts = None if read is None else there(read)
-    rewards = there(exact_rewards(positions.legal_ids, positions.child_score_cp, worth))
-    return HeldoutMoves(there(positions.obs), there(positions.legal_ids), facts, rewards)
+    rewards = exact_rewards(positions.legal_ids, positions.child_score_cp, worth)
+    whole = next(positions.inputs(policy, device, len(positions.obs)))
+    return HeldoutMoves(*whole, torch.from_numpy(rewards).to(device))
 
 
 def count_update(
