@@ -18,7 +18,6 @@ from algorithms.doctor.metric_rows import MetricRows, Point, RunOutcome
 
 SLOPE, RESIDUAL = "ratio/log_odds_slope_first_minibatch", "ratio/log_odds_residual_first_minibatch"
 STEP0_SLOPE, STEP0_RESIDUAL = "step0/log_odds_slope", "step0/log_odds_residual"
-SPREAD = "ratio/std_first_minibatch"
 
 OFF_NATS = 1e-4
 """Residuals and spreads below this are rounding of float32."""
