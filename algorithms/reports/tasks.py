@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -41,19 +40,6 @@ _UNKNOWN = "not on record"
 MAX_CHARACTERS = 160
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class SameTask:
-    """Runs that may be compared with one another.
-
-    Attributes:
-        task: every part of the task in plain words -> what it is in these runs.
-        runs: at least one, in the order given.
-    """
-
-    task: Mapping[str, str]
-    runs: tuple[RunRecord, ...]
-
-
 def flatten(config: Mapping[str, Any]) -> dict[str, str]:
     """Every setting under its dotted name, as short text."""
     return dict(_leaves(config, ""))
@@ -70,8 +56,8 @@ def task_of(run: RunRecord) -> dict[str, str]:
     return found
 
 
-def group_by_task(runs: Sequence[RunRecord]) -> list[SameTask]:
-    """The runs by their task, in the order in which a task first comes.
+def group_by_task(runs: Sequence[RunRecord]) -> list[tuple[dict[str, str], list[RunRecord]]]:
+    """(every part of a task in plain words -> what it is, the runs of it) in the order in which a task first comes.
 
     Runs of one task agree in every part of `TASK`. Of one seed, and where they start from given weights
     of any seed, they also start at the same held-out regret: where they do not, their weights differ,
@@ -90,7 +76,7 @@ def group_by_task(runs: Sequence[RunRecord]) -> list[SameTask]:
     # Where settings alone tell all groups apart, what they start at says nothing more.
     starts = [""] * len(tasks) if _distinct(tasks) else _start_texts(tasks, members)
     return [
-        SameTask(task | ({START: start} if start else {}), tuple(own))
+        (task | ({START: start} if start else {}), own)
         for task, start, own in zip(tasks, starts, members, strict=True)
     ]
 

@@ -43,7 +43,7 @@ def record(
 
 
 def sizes(*runs: RunRecord) -> list[int]:
-    return [len(group.runs) for group in group_by_task(runs)]
+    return [len(own) for _, own in group_by_task(runs)]
 
 
 def test_a_task_is_told_in_plain_words() -> None:
@@ -85,8 +85,8 @@ def test_runs_that_differ_in_a_part_of_the_task_are_not_comparable(
     changed: dict[str, Any], part: str
 ) -> None:
     groups = group_by_task([record("a"), record("b", **changed), record("c")])
-    assert [[run.name for run in group.runs] for group in groups] == [["a", "c"], ["b"]]
-    assert differing_parts([group.task for group in groups]) == [part]
+    assert [[run.name for run in own] for _, own in groups] == [["a", "c"], ["b"]]
+    assert differing_parts([task for task, _ in groups]) == [part]
 
 
 def test_what_an_algorithm_does_with_the_task_sets_no_groups_apart() -> None:
@@ -110,12 +110,11 @@ def test_one_seed_must_start_at_one_regret_and_other_seeds_need_not() -> None:
     assert sizes(record("a"), same, other_seed) == [3]
     other_weights = record("d", start=380.0)
     groups = group_by_task([record("a"), same, other_seed, other_weights])
-    assert [len(group.runs) for group in groups] == [3, 1]
-    assert differing_parts([group.task for group in groups]) == [START]
-    assert differing_parts([g.task for g in group_by_task([record(), record(total_moves=1)])]) == [
-        "budget"
-    ]
-    assert [group.task[START] for group in groups] == [
+    assert [len(own) for _, own in groups] == [3, 1]
+    assert differing_parts([task for task, _ in groups]) == [START]
+    other_budget = group_by_task([record(), record(total_moves=1)])
+    assert differing_parts([task for task, _ in other_budget]) == ["budget"]
+    assert [task[START] for task, _ in groups] == [
         "390.00 to 400.00 centipawns", "380.00 centipawns",
     ]  # fmt: skip
 
@@ -130,20 +129,20 @@ def test_given_weights_start_at_one_regret_whatever_the_seed() -> None:
 
 def test_groups_that_only_their_start_tells_apart_never_read_the_same() -> None:
     runs = [record("a", start=300.0), record("b", start=300.001)]
-    starts = [group.task[START] for group in group_by_task(runs)]
+    starts = [task[START] for task, _ in group_by_task(runs)]
     assert starts == ["300 centipawns", "300.001 centipawns"]
     middle = [record(f"{s}{at}", s, start=at) for at in (200.0, 250.0, 300.0) for s in (1, 2, 3)]
     found = group_by_task(middle)
-    assert differing_parts([group.task for group in found]) == [START]
-    assert len({group.task[START] for group in found}) == len(found)
+    assert differing_parts([task for task, _ in found]) == [START]
+    assert len({task[START] for task, _ in found}) == len(found)
 
 
 def test_runs_without_settings_are_a_group_of_their_own() -> None:
     bare = RunRecord(Path("x"), "x", [row(1)])
     assert start_regret(bare) is None
     groups = group_by_task([record(), bare])
-    assert [len(group.runs) for group in groups] == [1, 1]
-    assert set(groups[1].task.values()) == {"not on record"}
+    assert [len(own) for _, own in groups] == [1, 1]
+    assert set(groups[1][0].values()) == {"not on record"}
 
 
 def test_a_comparison_holds_every_part_of_the_task_equal() -> None:

@@ -95,8 +95,8 @@ class RunGroup:
 def group_columns(runs: Sequence[RunRecord]) -> list[RunGroup]:
     """The runs as columns, grouped by their task; both in the order in which their first run comes."""
     return [
-        RunGroup(_letter(place), each.task, tuple(group_runs(each.runs)))
-        for place, each in enumerate(group_by_task(runs))
+        RunGroup(_letter(place), task, tuple(group_runs(own)))
+        for place, (task, own) in enumerate(group_by_task(runs))
     ]
 
 
