@@ -81,10 +81,10 @@ def group_by_task(runs: Sequence[RunRecord]) -> list[tuple[dict[str, str], list[
     ]
 
 
-def differing_parts(tasks: Sequence[Mapping[str, str]]) -> list[str]:
-    """Parts of the task, in plain words, that are not the same in all."""
-    parts = dict.fromkeys(part for task in tasks for part in task)
-    return [part for part in parts if len({task.get(part) for task in tasks}) > 1]
+def differing_parts(every: Sequence[Mapping[str, str]]) -> list[str]:
+    """Names of what is not the same in all, in their own order: the parts of tasks, or settings."""
+    names = dict.fromkeys(name for one in every for name in one)
+    return [name for name in names if len({one.get(name) for one in every}) > 1]
 
 
 def start_regret(run: RunRecord) -> float | None:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from algorithms.reports.run_files import RunRecord, printable
 from algorithms.reports.statistics import interquartile_mean
-from algorithms.reports.tasks import flatten, group_by_task
+from algorithms.reports.tasks import differing_parts, flatten, group_by_task
 
 # Settings that name a run or say where it computes, and so set no two columns apart.
 BOOKKEEPING = frozenset(
@@ -115,18 +115,6 @@ def group_runs(runs: Sequence[RunRecord]) -> list[Column]:
     return columns
 
 
-def differing_settings(settings: Sequence[Mapping[str, str]]) -> list[str]:
-    """Names of the settings that are not the same in all, in their own order."""
-    names = dict.fromkeys(name for values in settings for name in values)
-    return [name for name in names if len({values.get(name, MISSING) for values in settings}) > 1]
-
-
-def common_settings(settings: Sequence[Mapping[str, str]]) -> dict[str, str]:
-    """The settings that are the same in all, with their values, in their own order."""
-    apart = set(differing_settings(settings))
-    return {name: text for name, text in settings[0].items() if name not in apart}
-
-
 def _letter(place: int) -> str:
     before, last = divmod(place, 26)
     return (_letter(before - 1) if before else "") + chr(ord("A") + last)
@@ -146,7 +134,7 @@ def _names(columns: Sequence[tuple[str, Mapping[str, str]]]) -> list[str]:
     names: list[str] = []
     for label, own in columns:
         alike = [settings for other, settings in columns if other == label]
-        differing = differing_settings(alike)
+        differing = differing_parts(alike)
         chosen = differing if len(differing) <= SHOWN else _telling_apart(differing, alike)
         parts = [label]
         for key, word in zip(chosen, _short_keys(chosen), strict=True):

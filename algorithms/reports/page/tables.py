@@ -10,14 +10,7 @@ from typing import Any
 from algorithms.core.checks import times
 from algorithms.reports.judges import judge_in_words
 from algorithms.reports.page.charts import colour
-from algorithms.reports.page.columns import (
-    BOOKKEEPING,
-    MISSING,
-    Column,
-    RunGroup,
-    common_settings,
-    differing_settings,
-)
+from algorithms.reports.page.columns import BOOKKEEPING, MISSING, Column, RunGroup
 from algorithms.reports.run_files import RunRecord, printable
 from algorithms.reports.tasks import differing_parts
 
@@ -66,7 +59,7 @@ def settings_table(columns: Sequence[Column], preset: Mapping[str, str] | None) 
         told = {key: text for key, text in preset.items() if key not in BOOKKEEPING}
         names, settings = ["the preset", *names], [told, *settings]
     rows = []
-    for key in differing_settings(settings):
+    for key in differing_parts(settings):
         values = [one.get(key, MISSING) for one in settings]
         cells = [TableCell(text, text != values[0], _is_number(text)) for text in values]
         rows.append([TableCell(key), *cells])
@@ -75,8 +68,9 @@ def settings_table(columns: Sequence[Column], preset: Mapping[str, str] | None) 
 
 def common_table(columns: Sequence[Column]) -> Table:
     """The settings that are the same in all columns, a row each."""
-    common = common_settings([column.settings for column in columns])
-    rows = [[TableCell(key), TableCell(text)] for key, text in common.items()]
+    apart = differing_parts([column.settings for column in columns])
+    common = columns[0].settings.items()
+    rows = [[TableCell(key), TableCell(text)] for key, text in common if key not in apart]
     return Table(["setting", "in every column" if len(columns) > 1 else "value"], rows)
 
 
