@@ -1,7 +1,7 @@
 """Pictures of positions with a policy's likeliest moves as arrows: on the report page, and on the board.
 
-Plain data in (`Probe`), SVG out: the caller says what a packed position and an action id mean. The men are
-python-chess's drawings; nothing else of chess is known here. Square 0 is a1, square 63 is h8.
+Plain data in (`Probe`), SVG out: the caller says what a packed position and an action id mean. Boards are read and men
+drawn by python-chess; nothing else of chess is known here. Square 0 is a1, square 63 is h8.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from algorithms.reports.page.charts import element
 SQUARE = 45.0
 SIDE = 8 * SQUARE
 
-_NAMES = {"p": "pawn", "n": "knight", "b": "bishop", "r": "rook", "q": "queen", "k": "king"}
 _STYLE = re.compile(r'style="fill: ?(#?\w+); stroke: ?(#?\w+);"')
 
 
@@ -135,15 +134,10 @@ def position_svg(
     Raises:
         ValueError: the FEN's board has not 8 ranks of 8 squares.
     """
-    inside = Markup("").join(
-        [
-            position_elements(fen, black_below=black_below, marks=marks),
-            arrow_elements(arrows, black_below),
-        ]
-    )
     return element(
         "svg",
-        inside,
+        position_elements(fen, black_below=black_below, marks=marks),
+        arrow_elements(arrows, black_below),
         class_="board",
         viewBox=f"0 0 {SIDE:g} {SIDE:g}",
         role="img",
@@ -201,24 +195,20 @@ def _square_names(below: str) -> Markup:
 
 
 def _men_of(fen: str) -> list[tuple[int, str]]:
-    """(square, name of the drawing) of every man."""
-    ranks = fen.split()[0].split("/") if fen.split() else []
-    men, widths = [], []
-    for place, rank in enumerate(ranks):
-        file = 0
-        for letter in rank:
-            if letter in "12345678":
-                file += int(letter)
-            elif letter.lower() in _NAMES:
-                side = "white" if letter.isupper() else "black"
-                men.append(((7 - place) * 8 + file, f"{side}-{_NAMES[letter.lower()]}"))
-                file += 1
-            else:
-                file = 99
-        widths.append(file)
-    if widths != [8] * 8:
-        raise ValueError(f"FEN {fen[:90]!r} has no board of 8 ranks of 8 squares: pass a full FEN")
-    return men
+    """(square, name of the drawing) of every man, from the eighth rank to the first."""
+    import chess
+
+    try:
+        men = chess.BaseBoard(fen.partition(" ")[0]).piece_map()
+    except ValueError:
+        raise ValueError(
+            f"FEN {fen[:90]!r} has no board of 8 ranks of 8 squares: pass a full FEN"
+        ) from None
+    return [
+        (square, f"{chess.COLOR_NAMES[man.color]}-{chess.piece_name(man.piece_type)}")
+        for square in chess.SQUARES_180
+        if (man := men.get(square)) is not None
+    ]
 
 
 def _arrow(move: MoveChance, black_below: bool) -> Markup:
@@ -227,9 +217,8 @@ def _arrow(move: MoveChance, black_below: bool) -> Markup:
     x1, y1 = _middle(move.end, black_below)
     length = math.hypot(x1 - x0, y1 - y0)
     along_x, along_y = (x1 - x0) / length, (y1 - y0) / length
-    weight = math.sqrt(
-        move.probability
-    )  # of the probability itself, most of a broad policy would look alike
+    # By the probability itself most of a broad policy would look alike.
+    weight = math.sqrt(move.probability)
     width = 2.0 + 10.0 * weight
     head = 8.0 + 1.3 * width
     neck_x, neck_y = x1 - along_x * head, y1 - along_y * head
