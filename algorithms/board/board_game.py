@@ -15,7 +15,7 @@ import chess.pgn
 
 from algorithms.board.openings import opening_of
 from algorithms.core.checks import shown
-from algorithms.playing.position import GamePosition, board_of_gui, reached
+from algorithms.playing.position import GamePosition, board_of_gui, legal_move, reached
 from algorithms.playing.view import PositionView
 from algorithms.pretraining.pgn import STANDARD, Movetext, games_in, read_headers, read_movetext
 from algorithms.reports.page.diagrams import MoveChance, position_svg
@@ -162,17 +162,13 @@ def game_at(fen: str | None, moves: tuple[str, ...], at: int) -> BoardGame:
     try:
         fen = None if fen is None else _mended(fen)
         position = reached(fen, moves[:at])
-        root = reached(fen, ()).board
+        board = reached(fen, ()).board
     except ValueError as error:
         raise BadRequestError(str(error)) from error
-    board, sans = root.copy(), []
-    there = board.copy()
+    there, sans = board.copy(), []
     for number, text in enumerate(moves, 1):
-        try:
-            move = board.parse_uci(text.lower())
-        except ValueError:
-            move = chess.Move.null()
-        if not move:
+        move = legal_move(board, text)
+        if move is None:
             raise BadRequestError(f"move {number}, {shown(text)}, is not legal in {board.fen()!r}")
         sans.append(board.san_and_push(move))
         if number == at:

@@ -514,9 +514,10 @@ def _allowed(
     """(the legal ones of `searchmoves`, or None for all moves; what to say about it)."""
     if searchmoves is None:
         return None, []
-    from algorithms.playing.position import legal_moves
+    from algorithms.playing.position import legal_move
 
-    allowed = legal_moves(position.board, searchmoves)
+    moves = (legal_move(position.board, text) for text in searchmoves)
+    allowed = tuple(move for move in moves if move is not None)
     if allowed:
         return allowed, []
     given = shown(" ".join(searchmoves))

@@ -65,7 +65,7 @@ def reached(
     board = chess.Board() if fen is None else read(fen)
     occurrences: Counter[Hashable] = Counter([identity(board)])
     for number, text in enumerate(moves, 1):
-        move = _legal_move(board, text)
+        move = legal_move(board, text)
         if move is None:
             raise ValueError(f"move {number}, {shown(text)}, is not legal in {board.fen()!r}")
         board.push(move)
@@ -122,13 +122,8 @@ def _line(board: chess.Board) -> Positions:
     return np.array(line[::-1])
 
 
-def legal_moves(board: chess.Board, texts: Sequence[str]) -> tuple[chess.Move, ...]:
-    """Those of `texts` that are legal moves of `board`."""
-    moves = (_legal_move(board, text) for text in texts)
-    return tuple(move for move in moves if move is not None)
-
-
-def _legal_move(board: chess.Board, text: str) -> chess.Move | None:
+def legal_move(board: chess.Board, text: str) -> chess.Move | None:
+    """The move in UCI's notation, castling as the king's two-square step; None where it is not legal."""
     try:
         move = board.parse_uci(text.lower())  # some GUIs write e7e8Q
     except ValueError:
