@@ -214,7 +214,7 @@ class Answers:
         stops = (await self._training.looked(name)).stops
         if not stops:
             raise NoPolicyError(f"{name[:200]} has no policies of its training.")
-        return self._training.lists.ask(kind, stops).told()
+        return {**vars(self._training.lists.ask(kind, stops))}
 
     async def animation(self, values: Values) -> Values:
         """{"svg"}: the position over the training of a run, and of another beside it if one is named."""

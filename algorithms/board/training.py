@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import functools
 import secrets
 import threading
 import time
@@ -208,6 +209,7 @@ MOST_KEPT = 8
 ListKey = tuple[str, Snapshot, Snapshot]
 
 
+@dataclasses.dataclass(eq=False)
 class ListJob:
     """One list in the making.
 
@@ -217,14 +219,9 @@ class ListJob:
         problem: why there will be none; "" otherwise.
     """
 
-    def __init__(self) -> None:
-        self.progress = 0.0
-        self.positions: list[dict[str, Any]] | None = None
-        self.problem = ""
-
-    def told(self) -> dict[str, Any]:
-        """What the page is told, as JSON values."""
-        return {"progress": self.progress, "positions": self.positions, "problem": self.problem}
+    progress: float = 0.0
+    positions: list[dict[str, Any]] | None = None
+    problem: str = ""
 
 
 class PositionLists:
@@ -311,8 +308,8 @@ class Training:
         self.runs = {name: FollowedRun(name) for name in policies.names}
         self.load = SnapshotPolicies(trust, MOST_WEIGHT_BYTES)
         self._views: OrderedDict[Key, PositionView] = OrderedDict()
-        self._pulls: OrderedDict[Snapshot, Pull | None] = OrderedDict()
-        self._recordings: OrderedDict[Key, OverTraining] = OrderedDict()
+        self._pull = functools.lru_cache(_MOST_PULLS)(self._read_pull)
+        self._recorded = functools.lru_cache(_MOST_RECORDINGS)(self._read_recorded)
         self._lock = threading.Lock()
         self.lists = PositionLists(self.load)
         self._looker = ThreadPoolExecutor(1, thread_name_prefix="board-looker")
@@ -425,18 +422,15 @@ class Training:
         if row is None:
             return None
         run = self.run(name)
-        key = (name, run.tag, temperature)
-        if key not in self._recordings:
-            try:
-                found = recorded_probes(
-                    run.run_dir, temperature or 1.0, most=MOST_STOPS, moves=run.scored_moves
-                )
-            except (ValueError, OSError):  # the policies on disk are there still
-                return None
-            self._recordings[key] = found
-            while len(self._recordings) > _MOST_RECORDINGS:
-                self._recordings.popitem(last=False)
-        return self._recordings[key].only(row)
+        try:
+            return self._recorded(run, run.tag, temperature or 1.0).only(row)
+        except (ValueError, OSError):  # the policies on disk are there still
+            return None
+
+    @staticmethod
+    def _read_recorded(run: FollowedRun, tag: str, temperature: float) -> OverTraining:
+        """What a run recorded on the probe positions; another `tag` says that it has gone on since."""
+        return recorded_probes(run.run_dir, temperature, most=MOST_STOPS, moves=run.scored_moves)
 
     def recorded_only(
         self, name: str, game: BoardGame, temperature: float
@@ -504,21 +498,13 @@ class Training:
             )
         )[0]
 
-    def _pull(self, stop: Snapshot) -> Pull | None:
+    def _read_pull(self, stop: Snapshot) -> Pull | None:
         """What the run pulled towards then; None where it is not known: of a policy alone, without a checkpoint."""
-        with self._lock:
-            if stop in self._pulls:
-                return self._pulls[stop]
         whole = stop.path.parents[1] / CHECKPOINTS / stop.path.name
-        found = None
-        if (Path(whole) / "manifest.json").exists():
+        if (whole / "manifest.json").exists():
             with contextlib.suppress(NoOptimumError):
-                found = load_pull(str(whole), self._trust)
-        with self._lock:
-            self._pulls[stop] = found
-            while len(self._pulls) > _MOST_PULLS:
-                self._pulls.popitem(last=False)
-        return found
+                return load_pull(str(whole), self._trust)
+        return None
 
 
 def probe_row(game: BoardGame) -> int | None:
