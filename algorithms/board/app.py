@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import functools
 import json
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -43,6 +44,7 @@ from algorithms.core.checks import shown
 from algorithms.evaluation.policy_player import GREEDY
 from algorithms.playing.pull import Pull
 from algorithms.playing.view import PositionView
+from algorithms.reports.judges import judge_in_words
 from algorithms.reports.page.diagrams import definitions
 
 _HERE = Path(__file__).parent
@@ -79,12 +81,9 @@ def make_app(policies: BoardPolicies, training: Training, known: Callable[[str],
         return HTMLResponse(page)
 
     async def states(request: Request) -> Response:
-        found = {
-            "policies": policies.states(),
-            "evaluator": policies.evaluator_id,
-            "judge": policies.judge,
-        }
-        return Json(found)
+        judge_id = policies.evaluator_id
+        judge = None if judge_id is None else judge_in_words(judge_id)
+        return Json({"policies": policies.states(), "evaluator": judge_id, "judge": judge})
 
     app = Starlette(
         routes=[
@@ -160,11 +159,8 @@ class Answers:
 
     async def write(self, values: Values) -> Values:
         """A game as PGN text."""
-        game, white, black = (
-            await self._game(values),
-            text_of(values, "white"),
-            text_of(values, "black"),
-        )
+        game = await self._game(values)
+        white, black = text_of(values, "white"), text_of(values, "black")
         return {"pgn": write_pgn(game, white=white[:200] or "?", black=black[:200] or "?")}
 
     async def look(self, values: Values) -> Values:
@@ -182,12 +178,9 @@ class Answers:
         training, game = self._training, await self._game(values)
         points, notes = [], []
 
-        def point(update: int, moves: int, recorded: bool) -> Callable[[], Values]:
-            def asked() -> Values:
-                view, _ = training.view(name, update, game, temperature)
-                return point_of(view, update, moves, recorded=recorded)
-
-            return asked
+        def point(update: int, moves: int, recorded: bool) -> Values:
+            view, _ = training.view(name, update, game, temperature)
+            return point_of(view, update, moves, recorded=recorded)
 
         run = await training.looked(name)
         asked = [(stop.update, stop.scored_moves, False) for stop in run.stops]
@@ -195,7 +188,7 @@ class Answers:
         asked += [(update, moves, True) for update, moves in recorded]
         for each in asked:  # one question each: those of the slider come between them
             try:
-                points.append(await self._ask(point(*each)))
+                points.append(await self._ask(functools.partial(point, *each)))
             except NoPolicyError as error:
                 notes.append(str(error))
         points = sorted(points, key=lambda point: point["scored_moves"])
@@ -225,10 +218,7 @@ class Answers:
         for name, _ in named:
             await training.looked(name)
 
-        def drawn() -> Values:
-            return training.animation(named, game_of(values), temperature)
-
-        return await self._ask(drawn)
+        return await self._ask(lambda: training.animation(named, game_of(values), temperature))
 
     async def _ask(self, question: Callable[[], T]) -> T:
         return await asyncio.wrap_future(self._policies.ask(question))
@@ -276,12 +266,8 @@ class Answers:
         self, game: BoardGame, values: Values
     ) -> tuple[PositionView | None, Pull | None, str]:
         """(the policy's view, or None; what it is pulled by where the view has that; a sentence on what is missing)."""
-        name, update, temperature = (
-            text_of(values, "policy"),
-            update_of(values),
-            temperature_of(values),
-        )
-        training = self._training
+        name, update = text_of(values, "policy"), update_of(values)
+        training, temperature = self._training, temperature_of(values)
 
         def asked() -> tuple[PositionView | None, Pull | None, str]:
             view, problem = training.view(name, update, game, temperature)

@@ -20,7 +20,6 @@ from algorithms.playing.policy_moves import PolicyMoves
 from algorithms.playing.position import GamePosition, reached
 from algorithms.playing.pull import NoOptimumError, Pull, load_pull
 from algorithms.playing.view import PositionView, view_of
-from algorithms.reports.judges import judge_in_words
 from algorithms.run_folder import checkpoint
 from algorithms.run_folder.atomic_files import UntrustedError, cut
 from chess_env.custom_objects import explained
@@ -81,11 +80,6 @@ class BoardPolicies:
         """The id of the evaluator whose scores are shown."""
         return None if self._evaluator is None else self._evaluator.id
 
-    @property
-    def judge(self) -> str | None:
-        """The same in words."""
-        return None if self._evaluator is None else judge_in_words(self._evaluator.id)
-
     def load_all(self) -> None:
         """Begins to load them, one after the other, and returns at once."""
         for name in self.names:
@@ -142,17 +136,12 @@ class BoardPolicies:
         Raises:
             NoPolicyError: its answer is none.
         """
-
-        def seen(evaluator: Evaluator | None) -> PositionView:
-            return view_of(
-                found.policy,
-                position,
-                temperature=temperature,
-                evaluator=evaluator,
-                pull=found.pull,
+        policy, pull = found.policy, found.pull
+        return self.scored(
+            lambda evaluator: view_of(
+                policy, position, temperature=temperature, evaluator=evaluator, pull=pull
             )
-
-        return self.scored(seen)
+        )
 
     def scored(self, seen: Callable[[Evaluator | None], PositionView]) -> tuple[PositionView, str]:
         """As `view`, of what makes a view with an evaluator; without scores where the evaluator fails.
