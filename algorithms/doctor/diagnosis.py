@@ -42,7 +42,7 @@ from algorithms.doctor.sample_rules import (
 from algorithms.doctor.signal_chain import NEEDED, SignalChain, signal_chain
 from algorithms.doctor.tried import Tried, tried_against
 from algorithms.doctor.update_rules import LARGEST_ENTROPY, REGULARISER_RULES, STEP_RULES
-from algorithms.reports.run_files import Rows, read_object, read_rows
+from algorithms.reports.run_files import Rows, doubts_of, read_metrics, read_object
 from algorithms.reports.statistics import judge_peak
 
 RULES: tuple[CauseRule, ...] = (*SAMPLER_RULES, *REGULARISER_RULES, *SIGNAL_RULES, *STEP_RULES)
@@ -226,10 +226,10 @@ def diagnose_run(run_dir: Path, twin: Path | None = None) -> Diagnosis:
     Raises:
         ValueError: there is no record, or it cannot be read.
     """
-    rows, doubts = read_rows(run_dir)
+    rows, doubts = read_metrics(run_dir), doubts_of(run_dir)
     settings = _settings(run_dir)
     if twin is not None:
-        others, beside = [curve_of(read_rows(twin)[0])], "its twin"
+        others, beside = [curve_of(read_metrics(twin))], "its twin"
     else:
         moves = curve_of(rows)[0]
         others, different = such_runs(settings, moves[-1] if len(moves) else 0.0)

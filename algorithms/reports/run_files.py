@@ -150,15 +150,6 @@ def metric_rows(run_dir: Path) -> Iterator[dict[str, float | None]]:
     return (row for _, row in _checked(path, record_lines(path)))
 
 
-def read_rows(run_dir: Path) -> tuple[list[dict[str, float | None]], list[str]]:
-    """(rows as of `read_metrics`, notes on the settings beside them).
-
-    Raises:
-        RunFileError: there is no record, or it cannot be read.
-    """
-    return read_metrics(run_dir), _doubts(run_dir)
-
-
 def read_run(folder: Path, name: str | None = None) -> RunRecord:
     """The record of one run folder.
 
@@ -171,7 +162,7 @@ def read_run(folder: Path, name: str | None = None) -> RunRecord:
     """
     rows, notes = _rows(folder / METRICS_FILE)
     config = _read_or_note(folder / CONFIG_FILE, notes)
-    notes += _doubts(folder)
+    notes += doubts_of(folder)
     if config and config.pop(CHECKSUM, None) is None:
         notes.append(f"{CONFIG_FILE} has no checksum: damage would not be seen.")
     environment = _read_or_note(folder / ENVIRONMENT_FILE, notes)
@@ -286,7 +277,7 @@ def _read_or_note(path: Path, notes: list[str]) -> dict[str, Any]:
     return {}
 
 
-def _doubts(run_dir: Path) -> list[str]:
+def doubts_of(run_dir: Path) -> list[str]:
     """Notes on the checksum of a run's settings."""
     if settings_intact(run_dir) is False:
         return [f"{CONFIG_FILE} does not match its checksum: it was damaged or edited."]
