@@ -9,12 +9,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from algorithms.diagnostics.probe_metrics import Floats, entropy
 from algorithms.evaluation.snapshot_policies import RecordTail, Snapshot, moves_by_update, thinned
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.playing.position import PositionSet, probe_set
 from algorithms.reports.probe_files import probed_updates, read_probes
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,11 +50,8 @@ class OverTraining:
     @property
     def entropy(self) -> Floats:
         """float64 `[S, M]`, nats."""
-        probs = self.probs
-        # A probability of 0 has log -inf, and 0 * -inf is to count as 0.
-        terms = probs * np.where(probs > 0, self.logprobs, 0.0)
         # A forced move's probability is 1 up to rounding.
-        return np.maximum(0.0, -terms.sum(-1))
+        return np.maximum(0.0, entropy(self.logprobs, self.probs > 0))
 
     @property
     def chosen_prob(self) -> Floats:
