@@ -229,9 +229,10 @@ def spread(runs: Sequence[RunRecord], metric: str, over: str = "moves") -> Sprea
     return _thinned(common.astype(float) if unknown else amounts.mean(0), values)
 
 
-def run_mean(run: RunRecord, metric: str) -> float:
-    """Mean of the metric's finite values over the run's rows that have it; nan where none has."""
+def run_mean(run: RunRecord, metric: str, *, later: bool = False) -> float:
+    """Mean of the metric's finite values over the run's rows that have it, or the later half; nan where none has."""
     values = run.series(metric).finite
+    values = values[len(values) // 2 :] if later else values
     return float(values.mean()) if len(values) else float("nan")
 
 

@@ -223,7 +223,10 @@ def chain_figure(columns: Sequence[Column]) -> Figure | str:
     lines, places = [], np.arange(len(CHAIN), dtype=float)
     for column in columns:
         kept = np.array(
-            [[_later(run, f"signal/{stage}") for stage in CHAIN] for run in column.runs]
+            [
+                [run_mean(run, f"signal/{stage}", later=True) for stage in CHAIN]
+                for run in column.runs
+            ]
         )
         known = np.where(np.isfinite(kept).all(0), kept, np.nan)
         if np.isfinite(known).any():
@@ -241,12 +244,6 @@ def chain_figure(columns: Sequence[Column]) -> Figure | str:
     return Figure(
         "What each stage of an update keeps", "signal/…", svg, csv, legend(columns), notes
     )
-
-
-def _later(run: RunRecord, metric: str) -> float:
-    """Mean over the later half of the metric's finite values; nan where there is none."""
-    values = run.series(metric).finite
-    return float(values[len(values) // 2 :].mean()) if len(values) else float("nan")
 
 
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
@@ -429,10 +426,8 @@ def probability_figures(columns: Sequence[Column]) -> list[Figure | str]:
                 "Mean over the updates and seeds; bars reach from the lowest to the highest seed."
             ]
         places = list(BINS.values())
-        svg, csv = (
-            category_chart(axes, places, lines),
-            csv_link(lines, ("probability", family.unit), places),
-        )
+        svg = category_chart(axes, places, lines)
+        csv = csv_link(lines, ("probability", family.unit), places)
         figures.append(Figure(family.title, f"{family.metric}…", svg, csv, legend(columns), notes))
     return figures
 
@@ -464,11 +459,8 @@ def _bin_line(column: Column, prefix: str) -> Line | None:
     seen = np.isfinite(means)
     if not seen.any():
         return None
-    counts = seen.sum(0)
-    total = np.where(seen, means, 0.0).sum(0)
-    mean = np.divide(total, counts, out=np.full(len(BINS), np.nan), where=counts > 0)
-    low = np.where(counts > 0, np.where(seen, means, np.inf).min(0), np.nan)
-    high = np.where(counts > 0, np.where(seen, means, -np.inf).max(0), np.nan)
+    mean = np.nansum(means, 0) / np.where(seen.any(0), seen.sum(0), np.nan)
+    low, high = np.fmin.reduce(means), np.fmax.reduce(means)  # nan where no run has one
     x = np.arange(len(BINS), dtype=float)
     tips = [
         f"{column.name}, {text}: {short(m)}" + (f" ({short(a)} to {short(b)})" if b > a else "")
