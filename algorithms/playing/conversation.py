@@ -243,35 +243,25 @@ SEARCH = Spin(
 SPINS = (TEMPERATURE, TOP_K, SEED, MULTI_PV, SEARCH)
 
 
-class Options:
-    """The values of `SPINS` now."""
+def set_value(values: dict[Spin, int], command: SetOption) -> None:
+    """Changes one of the values of `SPINS`.
 
-    def __init__(self) -> None:
-        self._values = {spin.name.lower(): spin.default for spin in SPINS}
-
-    def __getitem__(self, spin: Spin) -> int:
-        """The option's value."""
-        return self._values[spin.name.lower()]
-
-    def set(self, command: SetOption) -> None:
-        """Changes a value.
-
-        Raises:
-            ValueError: there is no such option, or the value is no whole number in its range; it stays as it is.
-        """
-        known = {spin.name.lower(): spin for spin in SPINS}
-        spin = known.get(command.name.lower())
-        if spin is None:
-            names = ", ".join(spin.name for spin in SPINS)
-            raise ValueError(f"option {shown(command.name)} is unknown and ignored; known: {names}")
-        text = command.value
-        value = int(text) if re.fullmatch("-?[0-9]{1,10}", text) else None
-        if value is None or not spin.low <= value <= spin.high:
-            raise ValueError(
-                f"option {spin.name} stays {self[spin]}: {shown(text)} is not a whole "
-                f"number from {spin.low} to {spin.high}"
-            )
-        self._values[spin.name.lower()] = value
+    Raises:
+        ValueError: there is no such option, or the value is no whole number in its range; it stays as it is.
+    """
+    known = {spin.name.lower(): spin for spin in SPINS}
+    spin = known.get(command.name.lower())
+    if spin is None:
+        names = ", ".join(spin.name for spin in SPINS)
+        raise ValueError(f"option {shown(command.name)} is unknown and ignored; known: {names}")
+    text = command.value
+    value = int(text) if re.fullmatch("-?[0-9]{1,10}", text) else None
+    if value is None or not spin.low <= value <= spin.high:
+        raise ValueError(
+            f"option {spin.name} stays {values[spin]}: {shown(text)} is not a whole "
+            f"number from {spin.low} to {spin.high}"
+        )
+    values[spin] = value
 
 
 @dataclasses.dataclass(frozen=True)
@@ -341,9 +331,6 @@ class _Search:
     held_by_ponder: bool
     answer: Answer | None = None
 
-    def release(self) -> None:
-        self.held_by_stop = self.held_by_ponder = False
-
 
 class Conversation:
     """Commands and answers in, lines out.
@@ -363,7 +350,7 @@ class Conversation:
     def __init__(self, name: str, submit: Callable[[Request], None]) -> None:
         self._name = name
         self._submit = submit
-        self._options = Options()
+        self._options = {spin: spin.default for spin in SPINS}
         self._position: GamePosition | None = None  # None: the initial one
         self._refused = False  # True: the last position could not be read
         self._searches: deque[_Search] = deque()
@@ -437,7 +424,7 @@ class Conversation:
 
     def _set_option(self, command: SetOption) -> list[str]:
         try:
-            self._options.set(command)
+            set_value(self._options, command)
         except ValueError as error:
             return [info_string(str(error))]
         return []
@@ -492,7 +479,7 @@ class Conversation:
 
     def _stop(self) -> list[str]:
         for search in self._searches:
-            search.release()
+            search.held_by_stop = search.held_by_ponder = False
         return self._best_moves()
 
     def _best_moves(self) -> list[str]:

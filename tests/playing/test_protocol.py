@@ -13,12 +13,12 @@ from algorithms.playing.conversation import (
     Go,
     Ignored,
     NoPosition,
-    Options,
     Position,
     SetOption,
     Word,
     info_string,
     parse,
+    set_value,
 )
 from chess_env.rules.movegen import MAX_LEGAL
 
@@ -102,28 +102,27 @@ def test_what_is_printable_is_told_as_it_is() -> None:
 
 
 def test_an_option_is_set_whatever_the_case_of_its_name() -> None:
-    options = Options()
-    assert options[TEMPERATURE] == 0
-    options.set(SetOption("tempeRATURE", "100"))
+    options = {TEMPERATURE: TEMPERATURE.default}
+    set_value(options, SetOption("tempeRATURE", "100"))
     assert options[TEMPERATURE] == 100
 
 
 @pytest.mark.parametrize("spin", SPINS, ids=lambda spin: spin.name)
 def test_an_option_takes_its_bounds_and_nothing_beyond_them(spin) -> None:
-    options = Options()
+    options = {spin: spin.default}
     for value in (spin.low, spin.high):
-        options.set(SetOption(spin.name, str(value)))
+        set_value(options, SetOption(spin.name, str(value)))
         assert options[spin] == value
     beyond = str(spin.low - 1), str(spin.high + 1)
     for value in (*beyond, "", "x", "1.5", "1 0", "--1", "+1", "٣"):
         with pytest.raises(ValueError, match=f"{spin.name} stays {spin.high}"):
-            options.set(SetOption(spin.name, value))
+            set_value(options, SetOption(spin.name, value))
         assert options[spin] == spin.high
 
 
 def test_an_unknown_option_names_the_known_ones() -> None:
     with pytest.raises(ValueError, match="'Hash' is unknown and ignored; known: Temperature"):
-        Options().set(SetOption("Hash", "16"))
+        set_value({}, SetOption("Hash", "16"))
 
 
 def test_as_many_moves_can_be_shown_as_a_position_can_have() -> None:
