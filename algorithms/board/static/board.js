@@ -242,12 +242,9 @@ function showPolicies(answer) {
   const select = byId("policy");
   const labels = policies.map((policy) => policy.label);
   select.replaceChildren(...policies.map((policy) => {
-    const option = document.createElement("option");
     const twice = labels.filter((label) => label === policy.label).length > 1;
     const suffix = {loading: " (loading …)", failed: " (cannot be opened)", ready: ""}[policy.state];
-    option.value = policy.name;
-    option.textContent = (twice ? policy.name : policy.label) + suffix;
-    return option;
+    return new Option((twice ? policy.name : policy.label) + suffix, policy.name);
   }));
   takeKnownPolicy();
   training.showPolicies();

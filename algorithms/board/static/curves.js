@@ -1,6 +1,7 @@
-// Curves of one position over training, as SVG with a cursor, and as a table. All text goes in as text.
+// Curves of one position over training, as SVG with a cursor, and as a table.
 
-const NS = "http://www.w3.org/2000/svg";
+import {element, svg} from "./elements.js";
+
 const WIDTH = 380, LEFT = 46, RIGHT = 372, TOP = 18, BOTTOM = 112, HEIGHT = 132, LABEL = 34;
 
 const CHARTS = [
@@ -9,12 +10,6 @@ const CHARTS = [
   {name: "Expected regret", unit: "centipawns", value: (point) => point.regret_cp, digits: 1},
 ];
 
-function svg(tag, attributes, text = "") {
-  const made = document.createElementNS(NS, tag);
-  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
-  if (text) made.textContent = text;
-  return made;
-}
 
 const whole = (value) => value.toLocaleString("en");
 
@@ -47,17 +42,13 @@ export function moveCursor(place, moves) {
 }
 
 function figure(chart, series, last, pick) {
-  const made = document.createElement("figure"), caption = document.createElement("figcaption");
-  caption.textContent = chart.name + (chart.unit ? `, ${chart.unit}` : "");
+  const made = element("figure");
   const drawn = series.map((run, number) => ({
     label: run.label, number, points: run.points.filter((point) => chart.value(point) !== null),
   }));
-  made.append(caption);
+  made.append(element("figcaption", chart.name + (chart.unit ? `, ${chart.unit}` : "")));
   if (!drawn.some((run) => run.points.length)) {
-    const none = document.createElement("p");
-    none.className = "soft";
-    none.textContent = "Not known: no evaluator scores the moves.";
-    made.append(none);
+    made.append(element("p", "Not known: no evaluator scores the moves.", "soft"));
     return made;
   }
   const top = chart.top || roundUp(Math.max(...drawn.flatMap((run) => run.points.map(chart.value))));
@@ -113,15 +104,11 @@ function said(chart, drawn) {
 /** The points of the series as the rows of a table. */
 export function tabulate(body, series) {
   const rows = series.flatMap((run) => run.points.map((point) => {
-    const row = document.createElement("tr");
+    const row = element("tr");
     const texts = [run.label, whole(point.scored_moves), whole(point.update) + (point.recorded ? " (recorded)" : ""),
       point.san || "–", point.probability === null ? "–" : `${(100 * point.probability).toFixed(1)} %`,
       point.entropy.toFixed(2), point.regret_cp === null ? "–" : point.regret_cp.toFixed(1)];
-    row.append(...texts.map((text) => {
-      const cell = document.createElement("td");
-      cell.textContent = text;
-      return cell;
-    }));
+    row.append(...texts.map((text) => element("td", text)));
     return row;
   }));
   body.replaceChildren(...rows);

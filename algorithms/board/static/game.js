@@ -1,5 +1,6 @@
 // The game beside the board: its moves, its end, and the files that hold it.
 
+import {element} from "./elements.js";
 import {ask} from "./server.js";
 
 /** What is written before a ply, counted from the game's beginning: "3." before White's, "3…" before Black's if it is the first. */
@@ -18,16 +19,10 @@ export function showGame(answer, go) {
   const list = document.getElementById("game"), items = [];
   document.getElementById("opening").textContent = answer.position.opening;
   answer.sans.forEach((san, index) => {
-    const item = document.createElement("li"), button = document.createElement("button");
+    const item = element("li"), button = element("button", san);
     const number = numberBefore(answer.position, index, index === 0);
-    if (number) {
-      const text = document.createElement("span");
-      text.className = "number";
-      text.textContent = number;
-      item.append(text);
-    }
+    if (number) item.append(element("span", number, "number"));
     button.type = "button";
-    button.textContent = san;
     button.addEventListener("click", () => go(index + 1));
     if (index + 1 === answer.at) button.setAttribute("aria-current", "step");
     item.append(button);

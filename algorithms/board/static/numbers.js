@@ -1,4 +1,6 @@
-// What the policy makes of the position, in numbers. All text goes in as text.
+// What the policy makes of the position, in numbers.
+
+import {element} from "./elements.js";
 
 const MINUS = "−";
 
@@ -13,9 +15,7 @@ function percent(share) {
 }
 
 function put(id, value, unit) {
-  const place = document.getElementById(id), small = document.createElement("small");
-  small.textContent = " " + unit;
-  place.replaceChildren(value, small);
+  document.getElementById(id).replaceChildren(value, element("small", ` ${unit}`));
 }
 
 /** Shows a view; null empties the list. play(uci): called for a listed move, or null. prefix: of the elements' ids. */
@@ -47,7 +47,7 @@ function pointOut(uci, prefix) {
 }
 
 function row(move, pulled, play, prefix) {
-  const line = document.createElement("tr"), bar = document.createElement("td"), filled = document.createElement("span");
+  const line = element("tr"), bar = element("td", "", "bar"), filled = element("span");
   const texts = [
     move.san,
     percent(move.probability),
@@ -55,20 +55,14 @@ function row(move, pulled, play, prefix) {
     move.regret_cp === null ? "–" : centipawns(move.regret_cp, false),
   ];
   if (pulled) texts.push(percent(move.optimum));
-  const cells = texts.map((text) => {
-    const cell = document.createElement("td");
-    cell.textContent = text;
-    return cell;
-  });
+  const cells = texts.map((text) => element("td", text));
   if (play) {
-    const button = document.createElement("button");
+    const button = element("button", move.san);
     button.type = "button";
-    button.textContent = move.san;
     button.addEventListener("click", () => play(move.uci));
     cells[0].replaceChildren(button);
   }
   filled.style.width = `${100 * move.probability}%`;
-  bar.className = "bar";
   bar.setAttribute("aria-hidden", "true");
   bar.append(filled);
   if (move.regret_cp !== null) {

@@ -1,5 +1,7 @@
 // Pictures that the server drew.
 
+import {svg} from "./elements.js";
+
 const SQUARE = 45; // as the server draws it
 
 /** The element of an SVG's text. */
@@ -14,10 +16,9 @@ export function redraw(picture, men, last, blackBelow) {
   picture.querySelectorAll(".arrow, .mark, [href^='#white-'], [href^='#black-']").forEach((each) => each.remove());
   const names = picture.querySelector("[href^='#names-']");
   const put = (tag, square, attributes) => {
-    const drawing = document.createElementNS("http://www.w3.org/2000/svg", tag), [x, y] = [square % 8, Math.floor(square / 8)];
+    const [x, y] = [square % 8, Math.floor(square / 8)];
     const place = {x: SQUARE * (blackBelow ? 7 - x : x), y: SQUARE * (blackBelow ? y : 7 - y)};
-    Object.entries({...attributes, ...place}).forEach(([name, value]) => drawing.setAttribute(name, value));
-    names.before(drawing);
+    names.before(svg(tag, {...attributes, ...place}));
   };
   last.forEach((square) => put("rect", square, {class: "mark last", width: SQUARE, height: SQUARE}));
   men.forEach((man, square) => man && put("use", square, {href: "#" + man.replace(" ", "-")}));

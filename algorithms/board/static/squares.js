@@ -1,5 +1,7 @@
 // The board as a grid of 64 buttons over the picture: a man is moved by clicks, by dragging, or by keys, also before its turn.
 
+import {element, svg} from "./elements.js";
+
 const FILES = "abcdefgh";
 const KEYS = {ArrowUp: [0, -1], ArrowDown: [0, 1], ArrowLeft: [-1, 0], ArrowRight: [1, 0]};
 const DRAG_PIXELS = 5;
@@ -30,7 +32,7 @@ export class Squares {
     this.drag = null;
     this.pointed = false; // at a square, not walked to it
     for (let row = 0; row < 8; row += 1) {
-      const line = document.createElement("div");
+      const line = element("div");
       line.setAttribute("role", "row");
       for (let column = 0; column < 8; column += 1) line.append(this.#button(column, row));
       grid.append(line);
@@ -70,7 +72,7 @@ export class Squares {
   }
 
   #button(column, row) {
-    const button = document.createElement("button");
+    const button = element("button");
     button.type = "button";
     button.setAttribute("role", "gridcell");
     button.dataset.column = column;
@@ -196,10 +198,7 @@ export class Squares {
 
 /** An SVG with one man, such as "white pawn"; the page has its drawing. */
 export function man(name) {
-  const [svg, use] = ["svg", "use"].map((tag) => document.createElementNS("http://www.w3.org/2000/svg", tag));
-  svg.setAttribute("viewBox", "0 0 45 45");
-  svg.setAttribute("aria-hidden", "true");
-  use.setAttribute("href", "#" + name.replace(" ", "-"));
-  svg.append(use);
-  return svg;
+  const drawing = svg("svg", {viewBox: "0 0 45 45", "aria-hidden": "true"});
+  drawing.append(svg("use", {href: "#" + name.replace(" ", "-")}));
+  return drawing;
 }

@@ -1,6 +1,7 @@
 // Sliding through training: which policy of a run is shown, a second run beside it, curves, positions, a live run.
 
 import {drawCurves, moveCursor, tabulate} from "./curves.js";
+import {element} from "./elements.js";
 import {saveFile} from "./game.js";
 import {showNumbers} from "./numbers.js";
 import {drawn} from "./pictures.js";
@@ -395,15 +396,13 @@ export class Training {
 
 /** A run's name over its board, with what matters most there. */
 function heading(label, view) {
-  const best = view && view.moves[0], name = document.createElement("span"), rest = document.createElement("span");
-  name.textContent = label;
-  rest.textContent = best ? `: ${view.entropy.toFixed(2)} nats, ${best.san} ${(100 * best.probability).toFixed(0)} %` : "";
-  return [name, rest];
+  const best = view && view.moves[0];
+  const rest = best ? `: ${view.entropy.toFixed(2)} nats, ${best.san} ${(100 * best.probability).toFixed(0)} %` : "";
+  return [element("span", label), element("span", rest)];
 }
 
 function legend(label, number) {
-  const item = document.createElement("li"), line = document.createElement("span");
-  line.className = `run${number}`;
-  item.append(line, label);
+  const item = element("li");
+  item.append(element("span", "", `run${number}`), label);
   return item;
 }
