@@ -105,7 +105,7 @@ def make_app(policies: BoardPolicies, training: Training, known: Callable[[str],
             BadRequestError: _told(400),
             BusyError: _told(503),
             NoPolicyError: _told(409),
-            Exception: _unexpected,
+            Exception: _told(500, "The server failed at this question: its terminal says more."),
         },
         max_body_size=MAX_BODY_BYTES,
     )
@@ -301,22 +301,15 @@ def _endpoint(
     return endpoint
 
 
-def _told(code: int) -> Callable[[Request, Exception], Awaitable[Response]]:
-    """A handler that answers with the error's own sentence."""
+def _told(code: int, said: str = "") -> Callable[[Request, Exception], Awaitable[Response]]:
+    """A handler that answers with a sentence, by default with the error's own."""
 
     async def handle(request: Request, error: Exception) -> Response:
-        return Json({"error": str(error)}, status_code=code)
+        return Json({"error": said or str(error)}, status_code=code)
 
     return handle
 
 
 async def _http_error(request: Request, error: Exception) -> Response:
-    code = error.status_code if isinstance(error, HTTPException) else 500
-    said = error.detail if isinstance(error, HTTPException) else "It did not work."
-    return Json({"error": said}, status_code=code)
-
-
-async def _unexpected(request: Request, error: Exception) -> Response:
-    return Json(
-        {"error": "The server failed at this question: its terminal says more."}, status_code=500
-    )
+    assert isinstance(error, HTTPException)  # for no other is it called
+    return Json({"error": error.detail}, status_code=error.status_code)
