@@ -99,7 +99,9 @@ def serve(name: str, load: Callable[[], Thinker], source: BinaryIO, sink: Binary
 
     def say(lines: list[str]) -> None:
         nonlocal given
-        _say(sink, lines)
+        if lines:
+            sink.write("".join(f"{line}\n" for line in lines).encode("utf-8", "replace"))
+            sink.flush()
         given += sum(line.startswith(("bestmove", "readyok")) for line in lines)
 
     def speak() -> None:
@@ -154,12 +156,6 @@ def _converse(
             say(conversation.answered(event))
         else:
             say(conversation.heard(event))
-
-
-def _say(sink: BinaryIO, lines: list[str]) -> None:
-    if lines:
-        sink.write("".join(f"{line}\n" for line in lines).encode("utf-8", "replace"))
-        sink.flush()
 
 
 def _think(
