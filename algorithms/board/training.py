@@ -287,8 +287,6 @@ _MOST_PULLS = 8
 _MOST_RECORDINGS = 2
 _MOST_SAID = 600  # characters: the names of files are in it
 
-Key = tuple[object, ...]
-
 
 class Training:
     """The policies of the offered runs over their training; what is asked often is kept.
@@ -307,10 +305,9 @@ class Training:
         self._policies, self._trust = policies, trust
         self.runs = {name: FollowedRun(name) for name in policies.names}
         self.load = SnapshotPolicies(trust, MOST_WEIGHT_BYTES)
-        self._views: OrderedDict[Key, PositionView] = OrderedDict()
+        self._views: OrderedDict[tuple[object, ...], PositionView] = OrderedDict()
         self._pull = functools.lru_cache(_MOST_PULLS)(self._read_pull)
         self._recorded = functools.lru_cache(_MOST_RECORDINGS)(self._read_recorded)
-        self._lock = threading.Lock()
         self.lists = PositionLists(self.load)
         self._looker = ThreadPoolExecutor(1, thread_name_prefix="board-looker")
 
@@ -394,16 +391,14 @@ class Training:
                 return self._recorded_view(curves, places[0], game, temperature), ""
         place = (game.fen, game.moves[: game.at])
         key = (self._stop(name, update), place, temperature)
-        with self._lock:
-            if key in self._views:
-                self._views.move_to_end(key)
-                return self._views[key], ""
+        if key in self._views:
+            self._views.move_to_end(key)
+            return self._views[key], ""
         view, problem = self._policies.view(self.loaded(name, update), game.position, temperature)
         if not problem:
-            with self._lock:
-                self._views[key] = view
-                while len(self._views) > MOST_VIEWS:
-                    self._views.popitem(last=False)
+            self._views[key] = view
+            while len(self._views) > MOST_VIEWS:
+                self._views.popitem(last=False)
         return view, problem
 
     def pull(self, name: str, update: int | None) -> Pull | None:
