@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from algorithms.doctor.confidence import confidence
 from algorithms.doctor.findings import (
     PRESENT,
     CauseRule,
@@ -23,6 +22,7 @@ from algorithms.doctor.findings import (
     unless_hidden,
     with_verdict,
 )
+from algorithms.doctor.matrices import Tried, confidence, tried_against
 from algorithms.doctor.metric_rows import (
     LEARNING,
     LOST,
@@ -40,7 +40,6 @@ from algorithms.doctor.sample_rules import (
     SIGNAL_RULES,
 )
 from algorithms.doctor.signal_chain import NEEDED, SignalChain, signal_chain
-from algorithms.doctor.tried import Tried, tried_against
 from algorithms.doctor.update_rules import LARGEST_ENTROPY, REGULARISER_RULES, STEP_RULES
 from algorithms.reports.run_files import Rows, doubts_of, read_metrics, read_object
 from algorithms.reports.statistics import judge_peak

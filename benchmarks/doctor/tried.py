@@ -21,7 +21,7 @@ from algorithms import PRESETS
 from algorithms.collapse import CAUSES
 from algorithms.collapse.remedies import KEPT, REMEDIES, Remedy
 from algorithms.collapse.trial import SOUND, TWIN, UNTREATED
-from algorithms.doctor.tried import TRIED
+from algorithms.doctor.matrices import TRIED
 from algorithms.reports.statistics import interquartile_mean
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"

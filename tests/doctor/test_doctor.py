@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from algorithms.doctor import RULES, confidence, diagnose
+from algorithms.doctor import RULES, diagnose, matrices
 from algorithms.doctor.diagnosis import LEARNS, UNMEASURED
 from algorithms.doctor.findings import Named
 from tests.doctor.rows import UPDATES, Rows, keeping, record, without_chain
@@ -173,14 +173,14 @@ def test_a_record_with_one_evaluation_tells_of_a_cause_and_not_of_learning() -> 
 def test_a_confidence_is_the_share_that_was_right_with_half_a_finding_on_each_side(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert all(0 <= right <= of for bands in confidence.RIGHT_OF.values() for right, of in bands)
+    assert all(0 <= right <= of for bands in matrices.RIGHT_OF.values() for right, of in bands)
     counts = {"temperature_mismatch": ((1, 4), (2, 2), (9, 10))}
-    monkeypatch.setattr(confidence, "RIGHT_OF", counts)
+    monkeypatch.setattr(matrices, "RIGHT_OF", counts)
     expected = {0.5: 1.5 / 5, 1.0: 2.5 / 3, 3.0: 9.5 / 11}
     for size, share in expected.items():
         found = Named(size, 1, "", "", "", "")
-        assert confidence.confidence("temperature_mismatch", found) == pytest.approx(share)
-    assert confidence.confidence("loss_budget", Named(1.0, 1, "", "", "", "")) == 0.5
+        assert matrices.confidence("temperature_mismatch", found) == pytest.approx(share)
+    assert matrices.confidence("loss_budget", Named(1.0, 1, "", "", "", "")) == 0.5
 
 
 def test_the_json_says_the_state_of_every_cause_once() -> None:

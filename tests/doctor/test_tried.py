@@ -15,7 +15,7 @@ from algorithms.collapse.trial import STARTS
 from algorithms.commands.diagnose import written
 from algorithms.config import files as config_file
 from algorithms.config.run import TrainConfig
-from algorithms.doctor import RULES, diagnose_run, tried
+from algorithms.doctor import RULES, diagnose_run, matrices
 from tests.doctor.rows import record, write
 from tests.doctor.signatures import SIGNATURES
 
@@ -41,7 +41,7 @@ def known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         path = tmp_path / "tried.json"
         causes = {"fixed_positions": {"warm": warm, **other}}
         path.write_text(json.dumps({"remedies": 22, "seeds": 12, "causes": causes}))
-        monkeypatch.setattr(tried, "TRIED", path)
+        monkeypatch.setattr(matrices, "TRIED", path)
 
     return put
 
@@ -68,9 +68,9 @@ def test_the_end_of_a_diagnosis_says_what_was_tried_and_gives_the_command(
 def test_a_factor_is_applied_to_what_the_run_has(known: Any) -> None:
     known(ENTRY)
     config = {"algorithm": {"live_groups": False}, "optimizer": {"learning_rate": 0.003}}
-    found = tried.tried_against("fixed_positions", config)
+    found = matrices.tried_against("fixed_positions", config)
     assert found is not None and found.command.endswith("--optimizer.learning-rate 0.00075")
-    assert tried.tried_against("fixed_positions", {}) is None  # the number is not on record
+    assert matrices.tried_against("fixed_positions", {}) is None  # the number is not on record
 
 
 def test_another_algorithm_takes_over_what_the_trial_took_over(known: Any) -> None:
@@ -81,19 +81,19 @@ def test_another_algorithm_takes_over_what_the_trial_took_over(known: Any) -> No
     }
     known({**ENTRY, **entry, "times": {}})
     config = {"preset": "grpo", "algorithm": {"group_size": 4, "update_epochs": 2}}
-    found = tried.tried_against("fixed_positions", config)
+    found = matrices.tried_against("fixed_positions", config)
     assert found is not None
     assert found.command == (
         "chess-lab train rloo --like RUN --regularizer.ent-coef 0.0 --algorithm.group-size 4"
     )
-    assert tried.tried_against("fixed_positions", {**config, "preset": "rloo"}) is None
+    assert matrices.tried_against("fixed_positions", {**config, "preset": "rloo"}) is None
 
 
 def test_a_run_is_told_what_was_tried_from_its_own_start(known: Any) -> None:
     cold = {**ENTRY, "remedy": "other", "settings": {"algorithm.group_size": 16}, "times": {}}
 
     def named(init_from: str | None) -> str | None:
-        found = tried.tried_against("fixed_positions", {"init_from": init_from})
+        found = matrices.tried_against("fixed_positions", {"init_from": init_from})
         return None if found is None else found.remedy
 
     known({**ENTRY, "times": {}}, cold=cold)
@@ -108,8 +108,8 @@ def test_nothing_is_said_of_a_remedy_in_force_or_a_cause_without_one(
     tmp_path: Path, known: Any
 ) -> None:
     known({**ENTRY, "times": {}})
-    assert tried.tried_against("fixed_positions", {"algorithm": {"live_groups": True}}) is None
-    assert tried.tried_against("kl_trap", {}) is None
+    assert matrices.tried_against("fixed_positions", {"algorithm": {"live_groups": True}}) is None
+    assert matrices.tried_against("kl_trap", {}) is None
     assert diagnose_run(write(tmp_path / "sound", record())).tried is None
 
 
@@ -122,10 +122,10 @@ def test_train_accepts_the_commands_that_are_shipped(
     settings = config_file.to_dict(config)
     settings["regularizer"]["ent_controller"] = "floor"  # so that no remedy is in force
     bonuses = {}
-    for cause, entries in json.loads(tried.TRIED.read_text())["causes"].items():
+    for cause, entries in json.loads(matrices.TRIED.read_text())["causes"].items():
         for start in entries:
             settings["init_from"] = None if start == "cold" else "warm_move_net"
-            found = tried.tried_against(cause, settings)
+            found = matrices.tried_against(cause, settings)
             assert (found is None) == (entries[start] is None)
             if found is not None:
                 words = shlex.split(found.command.replace("RUN", shlex.quote(str(tmp_path))))
@@ -137,7 +137,7 @@ def test_train_accepts_the_commands_that_are_shipped(
 
 
 def test_what_is_shipped_are_remedies_for_causes_of_the_doctor() -> None:
-    shipped = json.loads(tried.TRIED.read_text())
+    shipped = json.loads(matrices.TRIED.read_text())
     names = {rule.name for rule in RULES}
     entries = [
         (cause, start, entry)
