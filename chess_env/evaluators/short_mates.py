@@ -12,7 +12,7 @@ import numpy as np
 from numba import carray
 from numpy.typing import NDArray
 
-from chess_env.evaluators.builtin.quiescence import FEW_REPLIES, LAST_RANK, pinned_men
+from chess_env.evaluators.builtin.quiescence import FEW_REPLIES, LAST_RANK
 from chess_env.jit import inlined, kernel, stack_words
 from chess_env.rules.bitboards import (
     BETWEEN,
@@ -36,6 +36,7 @@ from chess_env.rules.movegen import (
     king_can_step,
     legal_actions_of,
     legal_targets,
+    pinned_men,
     write_legal,
 )
 from chess_env.rules.packed import (

@@ -17,7 +17,6 @@ from chess_env.move_facts.table import FACT_INDEX as F
 from chess_env.move_facts.table import REPLY_LIMITS
 from chess_env.moves import ACTION_FROM, ACTION_PROMOTION, ACTION_TO
 from chess_env.rules.bitboards import (
-    BETWEEN,
     KING,
     KNIGHT,
     NOT_FILE_A,
@@ -35,7 +34,7 @@ from chess_env.rules.bitboards import (
     rook_attacks,
     square_bit,
 )
-from chess_env.rules.movegen import apply, checkers_of, list_legal
+from chess_env.rules.movegen import apply, checkers_of, list_legal, pinned_men
 from chess_env.rules.packed import (
     BISHOPS,
     KINGS,
@@ -150,21 +149,6 @@ _THREE = 3  # a pawn that promotes has four moves to a square
 
 
 @inlined
-def _has_pinned_man(position: Positions, king_square: int, own: np.uint64) -> bool:
-    """Whether a man of the side to move may not leave a line to its king."""
-    their = occupied_squares(position) ^ own
-    queens = position[QUEENS]
-    snipers = bishop_attacks(king_square, their) & (position[BISHOPS] | queens)
-    snipers = (snipers | rook_attacks(king_square, their) & (position[ROOKS] | queens)) & their
-    while snipers:
-        between = BETWEEN[king_square, lowest_square(snipers)] & own
-        if between and between & (between - U1) == U0:
-            return True
-        snipers &= snipers - U1
-    return False
-
-
-@inlined
 def _pawn_moves(position: Positions, own: np.uint64, occupied: np.uint64) -> int:
     """int64: moves of the side's pawns where none is pinned and none takes en passant."""
     pawns, their = position[PAWNS] & own, occupied ^ own
@@ -192,14 +176,12 @@ def num_replies(
         theirs: attacks of the other side.
         spare: scratch.
     """
-    own = position[OWN]
+    own, occupied = position[OWN], occupied_squares(position)
     king = position[KINGS] & own
-    king_square = lowest_square(king)
     tied = king & theirs.all != U0 or en_passant_square(position) != 0
-    if tied or _has_pinned_man(position, king_square, own):
+    if tied or pinned_men(position, occupied):
         return list_legal(position, spare)
-    occupied = occupied_squares(position)
-    count = ours.moves + popcount(KING[king_square] & ~own & ~theirs.all)
+    count = ours.moves + popcount(KING[lowest_square(king)] & ~own & ~theirs.all)
     rights, guarded = position[STATE], theirs.all
     if rights & U1 and (occupied | guarded) & _KINGSIDE == U0:
         count += 1

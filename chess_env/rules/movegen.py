@@ -119,9 +119,7 @@ for _action in range(NUM_FROM_TO, len(_FROM), 3):
 
 
 @inlined
-def slider_attackers(
-    position: Positions, square: int, occupied: np.uint64, men: np.uint64
-) -> np.uint64:
+def slider_attackers(position: Any, square: int, occupied: np.uint64, men: np.uint64) -> np.uint64:
     """uint64: bishops, rooks and queens among `men` that see `square` through `occupied`."""
     queens = position[QUEENS]
     diagonal = bishop_attacks(square, occupied) & (position[BISHOPS] | queens)
@@ -176,6 +174,22 @@ def attacked_by_opponent(position: Positions, occupied: np.uint64, their: np.uin
 
 
 @inlined
+def pinned_men(position: Any, occupied: np.uint64) -> np.uint64:
+    """uint64: the mover's men that may not leave the line to their king; the position is an array or a tuple."""
+    own = position[OWN]
+    their = occupied ^ own
+    king = lowest_square(position[KINGS] & own)
+    snipers = slider_attackers(position, king, their, their)
+    pinned = U0
+    while snipers:
+        between = BETWEEN[king, lowest_square(snipers)] & own
+        if between and between & (between - U1) == U0:
+            pinned |= between
+        snipers &= snipers - U1
+    return pinned
+
+
+@inlined
 def king_can_step(position: Positions) -> bool:
     """Whether the king of the side to move can go to a neighbouring square; sooner known than all legal moves."""
     own, occupied = position[OWN], occupied_squares(position)
@@ -227,15 +241,6 @@ def legal_targets(position: Positions, targets: NDArray[np.uint64]) -> np.uint64
         movers = king
     elif checkers:
         allowed = checkers | BETWEEN[king_square, lowest_square(checkers)]
-    pinned = U0
-    queens = position[QUEENS]
-    snipers = bishop_attacks(king_square, their) & (position[BISHOPS] | queens)
-    snipers = (snipers | rook_attacks(king_square, their) & (position[ROOKS] | queens)) & their
-    while snipers:
-        between = BETWEEN[king_square, lowest_square(snipers)] & own
-        if between and between & (between - U1) == U0:
-            pinned |= between
-        snipers &= snipers - U1
 
     # Kind by kind, so that the processor can predict what comes next; the list is in the order of the squares.
     targets[king_square] = king_targets
@@ -254,7 +259,7 @@ def legal_targets(position: Positions, targets: NDArray[np.uint64]) -> np.uint64
         square = lowest_square(men)
         men &= men - U1
         targets[square] = rook_attacks(square, occupied) & allowed
-    men = queens & movers
+    men = position[QUEENS] & movers
     while men:
         square = lowest_square(men)
         men &= men - U1
@@ -268,7 +273,7 @@ def legal_targets(position: Positions, targets: NDArray[np.uint64]) -> np.uint64
         one = bit << U8 & ~occupied
         two = (one & _THIRD_RANK) << U8 & ~occupied
         targets[square] = (one | two | PAWN_UP[square] & their) & allowed
-    pinned &= movers
+    pinned = pinned_men(position, occupied) & movers
     while pinned:
         square = lowest_square(pinned)
         pinned &= pinned - U1

@@ -47,6 +47,8 @@ from chess_env.rules.movegen import (
     attackers_of,
     checkers_of,
     en_passant_is_legal,
+    pinned_men,
+    slider_attackers,
 )
 from chess_env.rules.packed import (
     BISHOPS,
@@ -187,24 +189,6 @@ def play(board: Board, start: int, end: int, kind: int) -> Board:
 
 
 @inlined
-def pinned_men(board: Board, occupied: np.uint64) -> np.uint64:
-    """uint64: the mover's men that may not leave the line to their king."""
-    own = board[OWN]
-    their = occupied ^ own
-    king = lowest_square(board[KINGS] & own)
-    queens = board[QUEENS]
-    snipers = bishop_attacks(king, their) & (board[BISHOPS] | queens)
-    snipers = (snipers | rook_attacks(king, their) & (board[ROOKS] | queens)) & their
-    pinned = U0
-    while snipers:
-        between = BETWEEN[king, lowest_square(snipers)] & own
-        if between and between & (between - U1) == U0:
-            pinned |= between
-        snipers &= snipers - U1
-    return pinned
-
-
-@inlined
 def _list_moves(
     board: Board,
     start: int,
@@ -337,9 +321,7 @@ def checking_moves(
     knight = KNIGHT[target]
     # Own men that alone stand between an own slider and their king.
     blockers = U0
-    queens = board[QUEENS]
-    snipers = bishop_attacks(target, own ^ own) & (board[BISHOPS] | queens)
-    snipers = (snipers | rook_attacks(target, own ^ own) & (board[ROOKS] | queens)) & own
+    snipers = slider_attackers(board, target, U0, own)
     while snipers:
         between = BETWEEN[target, lowest_square(snipers)] & occupied
         if between & (between - U1) == U0:
