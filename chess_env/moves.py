@@ -33,10 +33,10 @@ def _action_table() -> list[tuple[int, int, int]]:
     return pairs
 
 
-_TABLE = np.array(_action_table())
-ACTION_FROM: NDArray[np.uint8] = _TABLE[:, 0].astype(np.uint8)  # [1858] mover's-view square
-ACTION_TO: NDArray[np.uint8] = _TABLE[:, 1].astype(np.uint8)  # [1858] mover's-view square
-ACTION_PROMOTION: NDArray[np.uint8] = _TABLE[:, 2].astype(np.uint8)  # [1858] 0, or 2 N, 3 B, 4 R
+_TABLE = np.array(_action_table(), np.int64)
+ACTION_FROM: NDArray[np.int64] = _TABLE[:, 0].copy()  # [1858] mover's-view square
+ACTION_TO: NDArray[np.int64] = _TABLE[:, 1].copy()  # [1858] mover's-view square
+ACTION_PROMOTION: NDArray[np.int64] = _TABLE[:, 2].copy()  # [1858] 0, or 2 N, 3 B, 4 R
 # int16 [64, 64]: the action of a from-to pair; -1 where no piece moves that way.
 FROM_TO_ACTION: NDArray[np.int16] = np.full((64, 64), -1, np.int16)
 FROM_TO_ACTION[_TABLE[:NUM_FROM_TO, 0], _TABLE[:NUM_FROM_TO, 1]] = np.arange(NUM_FROM_TO)

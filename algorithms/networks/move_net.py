@@ -6,7 +6,6 @@ import functools
 from collections.abc import Callable
 from typing import NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -107,7 +106,7 @@ class MoveHead(nn.Module):
             ("to_square", ACTION_TO),
             ("promotion", ACTION_PROMOTION),
         ):
-            self.register_buffer(name, torch.from_numpy(table.astype(np.int64)), persistent=False)
+            self.register_buffer(name, torch.tensor(table), persistent=False)
         scale = torch.tensor([1.0 / fact.high for fact in facts])
         self.register_buffer("fact_scale", scale, persistent=False)
         self.from_square: Tensor

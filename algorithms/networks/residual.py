@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -89,11 +88,10 @@ class ResidualPolicy(PolicyNet):
             nn.init.zeros_(last.bias)
 
         scale = plane_scale().view(1, -1, 1, 1)
-        from_to = ACTION_FROM.astype(np.int64) * 64 + ACTION_TO.astype(np.int64)
         self.register_buffer("plane_scale", scale, persistent=False)
-        self.register_buffer("from_to", torch.from_numpy(from_to), persistent=False)
-        promotion = torch.from_numpy(ACTION_PROMOTION.astype(np.int64))
-        self.register_buffer("promotion", promotion, persistent=False)
+        from_to = torch.tensor(ACTION_FROM * 64 + ACTION_TO)
+        self.register_buffer("from_to", from_to, persistent=False)
+        self.register_buffer("promotion", torch.tensor(ACTION_PROMOTION), persistent=False)
         self.plane_scale: Tensor
         self.from_to: Tensor
         self.promotion: Tensor

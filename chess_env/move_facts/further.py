@@ -26,7 +26,7 @@ from chess_env.move_facts.kernel import (
 from chess_env.move_facts.structure import write_side
 from chess_env.move_facts.table import FURTHER_GROUPS
 from chess_env.move_facts.table import FURTHER_INDEX as X
-from chess_env.moves import ACTION_FROM, ACTION_PROMOTION, ACTION_TO
+from chess_env.moves import ACTION_FROM, ACTION_TO
 from chess_env.rules.bitboards import (
     BETWEEN,
     KING,
@@ -64,10 +64,7 @@ from chess_env.rules.packed import (
     occupied_squares,
 )
 
-_FROM = ACTION_FROM.astype(np.int64)
-_TO = ACTION_TO.astype(np.int64)
 LAST_RANK = np.uint64(0xFF << 56)
-_PROMOTION = ACTION_PROMOTION.astype(np.int64)
 
 Actions = NDArray[np.int16]
 
@@ -236,7 +233,7 @@ def _write_lines(
     position: Positions, child: Positions, action: int, pinned: Pinned, out: Facts
 ) -> None:
     """Writes the group `lines`; `pinned` are those of `position`, before the move."""
-    origin, landed = square_bit(_FROM[action]), square_bit(_TO[action] ^ 56)
+    origin, landed = square_bit(ACTION_FROM[action]), square_bit(ACTION_TO[action] ^ 56)
     own, kings = child[OWN], child[KINGS]
     moved = occupied_squares(child) ^ own
     out[X.origin_pinned_to_king] = pinned.own & origin != U0
@@ -317,7 +314,7 @@ def _check_squares(position: Positions) -> CheckSquares:
 @inlined
 def _may_check(position: Positions, action: int, squares: CheckSquares) -> bool:
     """Whether a legal move may give check; False is sure."""
-    start, end = _FROM[action], _TO[action]
+    start, end = ACTION_FROM[action], ACTION_TO[action]
     moved, landed = square_bit(start), square_bit(end)
     if squares.hidden & moved:
         return True
@@ -411,11 +408,11 @@ def _write_threats(
 @inlined
 def _taken(position: Positions, action: int, kind: int) -> int:
     """int64: the kind of the man that a legal move by a man of `kind` takes; `NO_KIND` where it takes nothing."""
-    landed = square_bit(_TO[action])
+    landed = square_bit(ACTION_TO[action])
     if occupied_squares(position) & ~position[OWN] & landed:
         return kind_at(position, landed)
     passing = en_passant_square(position)
-    return PAWNS if kind == PAWNS and passing and _TO[action] == passing else NO_KIND
+    return PAWNS if kind == PAWNS and passing and ACTION_TO[action] == passing else NO_KIND
 
 
 @inlined
@@ -439,7 +436,7 @@ def _write_replies(
     targets, captures, king_moves = U0, 0, 0
     for slot in range(count):
         action = replies[slot]
-        man, landed = square_bit(_FROM[action]), square_bit(_TO[action])
+        man, landed = square_bit(ACTION_FROM[action]), square_bit(ACTION_TO[action])
         kind = kind_at(child, man)
         king_moves += int(kind == KINGS)
         taken = _taken(child, action, kind)
@@ -450,9 +447,9 @@ def _write_replies(
             if _is_won(kind, taken, mover.all & landed):
                 out[X.reply_wins_pawn + taken] = 1
             # En passant takes the man that has just moved.
-            if _TO[action] == end or not moved & landed:
+            if ACTION_TO[action] == end or not moved & landed:
                 out[X.reply_takes_back] = 1
-        if kind == PAWNS and _TO[action] >= 56:
+        if kind == PAWNS and ACTION_TO[action] >= 56:
             out[X.reply_promotes] = 1
         if gives_check[slot]:
             if mover.all & landed == U0:
@@ -494,9 +491,9 @@ def _largest_won(position: Positions, actions: Actions, count: int) -> int:
     largest = 0
     for slot in range(count):
         action = actions[slot]
-        kind = kind_at(position, square_bit(_FROM[action]))
+        kind = kind_at(position, square_bit(ACTION_FROM[action]))
         taken = _taken(position, action, kind)
-        if taken != NO_KIND and _is_won(kind, taken, defended & square_bit(_TO[action])):
+        if taken != NO_KIND and _is_won(kind, taken, defended & square_bit(ACTION_TO[action])):
             largest = max(largest, 1 if taken == PAWNS else 2 if taken < ROOKS else taken)
     return largest
 
@@ -553,9 +550,10 @@ def _write_answers(
     always, beyond, yielded, saving, evasions = 5, 5, 0, 0, 0
     for slot in range(count):
         action = replies[slot]
-        kind, landed = kind_at(child, square_bit(_FROM[action])), square_bit(_TO[action] ^ 56)
+        kind = kind_at(child, square_bit(ACTION_FROM[action]))
+        landed = square_bit(ACTION_TO[action] ^ 56)
         taken = _size(_taken(child, action, kind))
-        if kind == PAWNS and _TO[action] >= 56:
+        if kind == PAWNS and ACTION_TO[action] >= 56:
             kind, taken = QUEENS, 4
         apply(child, action, reply)
         men, own = occupied_squares(reply), reply[OWN]
@@ -568,7 +566,7 @@ def _write_answers(
         if checked:
             won, back = _largest_won(reply, answers, num_answers), False
             for answer in range(num_answers):
-                back = back or square_bit(_TO[answers[answer]]) == landed
+                back = back or square_bit(ACTION_TO[answers[answer]]) == landed
             if num_answers == 0:
                 taken = 5
         else:
@@ -640,7 +638,7 @@ def write_further_facts(
             action = legal_ids[row, slot]
             if action < 0:
                 break
-            out, end = facts[row, slot], _TO[action] ^ 56
+            out, end = facts[row, slot], ACTION_TO[action] ^ 56
             apply(position, action, child)
             men, own = occupied_squares(child), child[OWN]
             replier = attacks_of(child, own, men, True)

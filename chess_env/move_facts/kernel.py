@@ -190,9 +190,6 @@ def num_replies(
     return count + _pawn_moves(position, own, occupied)
 
 
-_FROM = ACTION_FROM.astype(np.int64)
-_TO = ACTION_TO.astype(np.int64)
-_PROMOTION = ACTION_PROMOTION.astype(np.int64)
 _REPLY_LIMITS = np.array(REPLY_LIMITS)
 NO_KIND = 6
 ROOM = 64 * 64
@@ -215,7 +212,7 @@ def _write_move(
     position: Positions, action: int, theirs: Attacks, ours: Attacks, out: Facts
 ) -> None:
     """Writes the group `move`, where `theirs` and `ours` are the attacks before it."""
-    start, end = _FROM[action], _TO[action]
+    start, end = ACTION_FROM[action], ACTION_TO[action]
     origin = square_bit(start)
     kind, taken = kind_at(position, origin), kind_at(position, square_bit(end))
     out[F.moves_pawn + kind] = 1
@@ -224,7 +221,7 @@ def _write_move(
         taken = PAWNS
     out[F.takes_nothing if taken == NO_KIND else F.takes_pawn + taken] = 1
     if kind == PAWNS and end >= 56:
-        promoted = _PROMOTION[action] - 1 if _PROMOTION[action] else QUEENS
+        promoted = ACTION_PROMOTION[action] - 1 if ACTION_PROMOTION[action] else QUEENS
         out[F.promotes_to_knight + promoted - KNIGHTS] = 1
     if kind == KINGS and abs(end - start) == 2:
         out[F.castles] = 1
@@ -351,7 +348,7 @@ def write_facts(
             mover = attacks_of(child, moved, men, False)
             count = num_replies(child, replier, mover, spare)
             _write_ending(child, count, earlier, clock_limit, out)
-            _write_man(child, _TO[action] ^ 56, replier, mover, out)
+            _write_man(child, ACTION_TO[action] ^ 56, replier, mover, out)
             _write_loose(child, moved, replier, mover, F.mover_pawn_loose, out)
             _write_loose(child, to_reply, mover, replier, F.opponent_pawn_loose, out)
             kings = child[KINGS]

@@ -109,13 +109,10 @@ _KEEP_FROM = np.full(64, 15, np.uint64)
 _KEEP_FROM[[4, 0, 7]] = (0b1100, 0b1101, 0b1110)
 _KEEP_TO = np.full(64, 15, np.uint64)
 _KEEP_TO[[63, 56]] = (0b1011, 0b0111)
-_FROM = ACTION_FROM.astype(np.int64)
-_TO = ACTION_TO.astype(np.int64)
-_PROMOTION = ACTION_PROMOTION.astype(np.int64)
 # int16 [64, 3]: first under-promotion action of a pawn on `from` that goes up-left, straight, up-right.
 _UNDERPROMOTION = np.full((64, 3), -1, np.int16)
-for _action in range(NUM_FROM_TO, len(_FROM), 3):
-    _UNDERPROMOTION[_FROM[_action], _TO[_action] - _FROM[_action] - 7] = _action
+for _action in range(NUM_FROM_TO, len(ACTION_FROM), 3):
+    _UNDERPROMOTION[ACTION_FROM[_action], ACTION_TO[_action] - ACTION_FROM[_action] - 7] = _action
 
 
 @inlined
@@ -338,7 +335,7 @@ def legal_en_passant_target(position: Positions, target: int) -> int:
 @kernel
 def apply(position: Positions, action: int, out: Positions) -> None:
     """Writes the position after a legal `action` to `out`, seen by the other player."""
-    start, end = _FROM[action], _TO[action]
+    start, end = ACTION_FROM[action], ACTION_TO[action]
     moved, landed = square_bit(start), square_bit(end)
     own = position[OWN]
     their = occupied_squares(position) ^ own
@@ -355,7 +352,7 @@ def apply(position: Positions, action: int, out: Positions) -> None:
     if is_pawn:
         out[PAWNS] ^= moved
         if end >= 56:
-            kind = _PROMOTION[action] - 1 if _PROMOTION[action] else QUEENS
+            kind = ACTION_PROMOTION[action] - 1 if ACTION_PROMOTION[action] else QUEENS
             out[kind] |= landed
         else:
             out[PAWNS] |= landed

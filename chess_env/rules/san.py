@@ -114,14 +114,10 @@ def encoded(word: str, letters: str) -> int | None:
     )  # fmt: skip
 
 
-_FROM, _TO = ACTION_FROM.astype(np.int64), ACTION_TO.astype(np.int64)
-_UNDERPROMOTION = ACTION_PROMOTION.astype(np.int64)
-
-
 @inlined
 def _is_meant(position: Positions, action: int, move: int, flip: int) -> bool:
     """Whether the legal action is what the packed move says."""
-    start, end = _FROM[action], _TO[action]
+    start, end = ACTION_FROM[action], ACTION_TO[action]
     wanted = (move >> _KIND) & 7
     if wanted != _CASTLING and end ^ flip != move & 63:
         return False  # as nearly all: looked at first
@@ -139,7 +135,7 @@ def _is_meant(position: Positions, action: int, move: int, flip: int) -> bool:
         return False
     promoted = 0
     if kind == PAWNS and end // 8 in (0, 7):
-        promoted = _UNDERPROMOTION[action] - 1 if _UNDERPROMOTION[action] else QUEENS
+        promoted = ACTION_PROMOTION[action] - 1 if ACTION_PROMOTION[action] else QUEENS
     captures = occupied_squares(position) & landed != U0
     if kind == PAWNS and (start - end) % 8 != 0:
         captures = True
