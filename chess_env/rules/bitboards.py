@@ -78,7 +78,8 @@ def _line_masks(d_rank: int, d_file: int) -> np.ndarray:
 
 
 KNIGHT = _steps(((1, 2), (2, 1), (2, -1), (1, -2), (-1, -2), (-2, -1), (-2, 1), (-1, 2)))
-KING = _steps(tuple((r, f) for r in (-1, 0, 1) for f in (-1, 0, 1) if r or f))
+_AROUND = tuple((r, f) for r in (-1, 0, 1) for f in (-1, 0, 1) if r or f)
+KING = _steps(_AROUND)
 PAWN_UP = _steps(((1, 1), (1, -1)))  # squares attacked by a pawn that moves up the board
 FILE_LINE = _line_masks(1, 0)
 DIAGONAL = _line_masks(1, 1)
@@ -111,16 +112,7 @@ def _between_and_line() -> tuple[np.ndarray, np.ndarray]:
     between = np.zeros((64, 64), np.uint64)
     line = np.zeros((64, 64), np.uint64)
     for start in range(64):
-        for d_rank, d_file in (
-            (0, 1),
-            (1, 0),
-            (1, 1),
-            (1, -1),
-            (0, -1),
-            (-1, 0),
-            (-1, -1),
-            (-1, 1),
-        ):
+        for d_rank, d_file in _AROUND:
             passed = 0
             rank, file = start // 8 + d_rank, start % 8 + d_file
             whole = int(_line_masks(d_rank, d_file)[start]) | 1 << start
