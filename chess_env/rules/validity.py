@@ -6,21 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chess_env.jit import announced, inlined, kernel
-from chess_env.rules.bitboards import (
-    KING,
-    KNIGHT,
-    U0,
-    U1,
-    lowest_square,
-    pawn_attacks_up,
-    popcount,
-    square_bit,
-)
+from chess_env.rules.bitboards import U0, U1, lowest_square, popcount, square_bit
 from chess_env.rules.movegen import (
     MAX_LEGAL,
+    attackers_of,
     legal_actions_of,
     legal_en_passant_target,
-    slider_attackers,
 )
 from chess_env.rules.packed import (
     BISHOPS,
@@ -92,9 +83,7 @@ def is_playable(position: Positions, room: NDArray[np.int16]) -> bool:
         if position[STATE] & RIGHTS_MASK & (U1 << np.uint64(right)) and not (king and rook):
             return False
     target = lowest_square(position[KINGS] & their)
-    attackers = KNIGHT[target] & position[KNIGHTS] | KING[target] & position[KINGS]
-    attackers = attackers & own | slider_attackers(position, target, occupied, own)
-    if attackers or pawn_attacks_up(position[PAWNS] & own) & square_bit(target):
+    if attackers_of(position, target, occupied) & own:
         return False
     return (
         _has_its_en_passant(position, occupied, their)
