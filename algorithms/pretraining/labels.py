@@ -109,7 +109,14 @@ def label_shard(
         over = (plies > config.walk_plies) | ~_may_go_on(boards)
         for row in np.flatnonzero(over):
             boards[row], plies[row] = source.sample(rng), 0
-    return _pack(np.concatenate(kept), scores, config.shard_size)
+    scores = scores[: config.shard_size]
+    ends = np.cumsum([len(row) for row in scores])
+    return LabelledPositions(
+        positions=np.concatenate(kept)[: config.shard_size],
+        offsets=np.concatenate([[0], ends]).astype(np.int32),
+        child_score_cp=np.concatenate(scores).astype(np.int16),
+        played=np.full(config.shard_size, -1, np.int16),
+    )
 
 
 def _choose(
@@ -131,18 +138,6 @@ def _may_go_on(boards: Positions) -> NDArray[np.bool_]:
     held_out = np.fromiter(heldout_hashes(), np.uint64)
     ongoing: NDArray[np.bool_] = status_batch(boards) == ONGOING
     return ongoing & ~np.isin(hash_batch(boards), held_out)
-
-
-def _pack(positions: Positions, scores: list[NDArray[np.int32]], size: int) -> LabelledPositions:
-    """The first `size` of the positions, with their scores."""
-    scores = scores[:size]
-    counts = [len(row) for row in scores]
-    return LabelledPositions(
-        positions=positions[:size],
-        offsets=np.concatenate([[0], np.cumsum(counts)]).astype(np.int32),
-        child_score_cp=np.concatenate(scores).astype(np.int16),
-        played=np.full(size, -1, np.int16),
-    )
 
 
 _ENDS_BYTES = 2**20
@@ -179,7 +174,8 @@ class PgnLabels:
         indices = range(int(self.folder.notes.get("complete", 0)))
         states = [self.folder.state(index) for index in indices]
         if states and all(state == "intact" for state in states):
-            counts, games = {"made": 0, "remade": 0, "kept": len(states)}, self.games()
+            counts = {"made": 0, "remade": 0, "kept": len(states)}
+            games = GameCounts(**self.folder.notes["games"])
         else:
             with closing(TextFile(self.path, "games")) as file:
                 games = GameCounts()
@@ -261,14 +257,6 @@ class PgnLabels:
         counts[{"intact": "kept", "absent": "made", "damaged": "remade"}[state]] += 1
         return [(positions[size:], played[size:])]
 
-    def games(self) -> GameCounts:
-        """Counts of games in the file, as the manifest keeps them."""
-        return GameCounts(**self.folder.notes["games"]) if self.folder.notes else GameCounts()
-
-    def sizes(self) -> list[int]:
-        """Positions in each shard that is learned from."""
-        return self.folder.sizes()
-
 
 def games_identity(config: LabelConfig, path: Path) -> dict[str, Any]:
     """JSON values of everything that the shards are a function of.
@@ -324,44 +312,35 @@ class EvaluatorLabels:
 
     def make(self, display: PretrainDisplay, stop: Stop) -> dict[str, int]:
         """Counts of shards `made`, `remade` and `kept`; ends early where a stop is asked for."""
-        total = self.config.num_shards * self.config.shard_size
-        with display.labelling("labelling positions", total) as bar:
-            return self.make_shards(bar.to, lambda: stop.name is not None)
-
-    def make_shards(
-        self, report: Callable[[int], None], stopped: Callable[[], bool]
-    ) -> dict[str, int]:
-        """Counts as of `make`; `report` and `stopped` as of `label_shard`, over all shards."""
         counts, size = {"made": 0, "remade": 0, "kept": 0}, self.config.shard_size
-        for index in range(self.config.num_shards):
-            state, before = self.folder.state(index), index * size
-            if state == "intact":
-                counts["kept"] += 1
-                report(before + size)
-                continue
-
-            def report_within(done: int, before: int = before) -> None:
-                report(before + done)
-
-            shard = label_shard(
-                self.config, self.source, self.evaluator, index, report_within, stopped
-            )
-            if shard is None:
-                return counts
-            self.folder.write(index, shard)
-            counts["remade" if state == "damaged" else "made"] += 1
+        with display.labelling("labelling positions", self.config.num_shards * size) as bar:
+            for index in range(self.config.num_shards):
+                state, before = self.folder.state(index), index * size
+                if state == "intact":
+                    counts["kept"] += 1
+                    bar.to(before + size)
+                    continue
+                shard = label_shard(
+                    self.config,
+                    self.source,
+                    self.evaluator,
+                    index,
+                    report=lambda done, before=before: bar.to(before + done),  # type: ignore[misc]
+                    stopped=lambda: stop.name is not None,
+                )
+                if shard is None:
+                    return counts
+                self.folder.write(index, shard)
+                counts["remade" if state == "damaged" else "made"] += 1
         return counts
-
-    def sizes(self) -> list[int]:
-        """Positions in each shard that is learned from."""
-        return self.folder.sizes()[: self.config.num_shards]
-
-    def games(self) -> GameCounts:
-        """Counts of a file of games: all 0, there is none."""
-        return GameCounts()
 
 
 Labels = EvaluatorLabels | PgnLabels
+
+
+def sizes_of(labels: Labels) -> list[int]:
+    """Positions in each shard that is learned from."""
+    return labels.folder.sizes()[: labels.config.num_shards]
 
 
 @contextmanager
@@ -411,17 +390,17 @@ def prepare(found: Labels, display: PretrainDisplay, stop: Stop) -> dict[str, An
     if lock is not None:
         with lock:
             folder.reload()
-            before = sum(found.sizes())
+            before = sum(sizes_of(found))
             counts = found.make(display, stop)
-            spent, made = time.monotonic() - began, sum(found.sizes()) - before
+            spent, made = time.monotonic() - began, sum(sizes_of(found)) - before
         if counts["made"]:
             display.say(f"labelled {made:,} positions in {spent:.1f} s ({made / spent:,.0f}/s)")
     if counts["remade"]:
         display.say(f"WARNING: {counts['remade']} damaged shards of labels were made anew")
     return {
         "labels": found.name,
-        "labelled_positions": sum(found.sizes()),
-        "games": dataclasses.asdict(found.games()),
+        "labelled_positions": sum(sizes_of(found)),
+        "games": dataclasses.asdict(GameCounts(**folder.notes.get("games", {}))),
         **{f"shards_{name}": count for name, count in counts.items()},
         "label_s": time.monotonic() - began,
     }

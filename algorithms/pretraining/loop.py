@@ -19,7 +19,7 @@ from algorithms.networks.build import usual_torch
 from algorithms.pretraining import config as configuration
 from algorithms.pretraining.config import TEMPERATURE, PretrainConfig
 from algorithms.pretraining.display import PretrainDisplay
-from algorithms.pretraining.labels import Labels, opened, prepare
+from algorithms.pretraining.labels import Labels, opened, prepare, sizes_of
 from algorithms.pretraining.supervised import Pretraining, StepMeans, Stream
 from algorithms.reports.statistics import bootstrap_interval
 from algorithms.run_folder import checkpoint, environment
@@ -274,7 +274,7 @@ class _Steps:
     def loop(self, stop: Stop) -> str | None:
         """Steps until a plateau, the budget or a signal; the reason where it is a plateau."""
         session, config = self._session, self._session.config
-        sizes = self._labels.sizes()
+        sizes = sizes_of(self._labels)
         reason = self._plateau()
         if stop.asked(self._say) or reason or session.progress.update >= config.total_steps:
             return reason

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +12,14 @@ from algorithms.pretraining import labels
 from algorithms.pretraining.config import LabelConfig
 from algorithms.pretraining.label_files import LabelledPositions, ShardFolder
 from algorithms.pretraining.labels import EvaluatorLabels, label_shard, walks_identity
+from algorithms.run_folder.stopping import Stop
 from chess_env.evaluators import make_evaluator
 from chess_env.positions.start_positions import PositionList, make_start_positions
 from chess_env.rules import rules
 from chess_env.rules.fen import parse_fen, to_fen
 from chess_env.rules.rules import hash_batch, legal_actions_batch, status_batch
 from tests.env.material import MaterialEvaluator
-from tests.pretraining.runs import tiny_labels
+from tests.pretraining.runs import Quiet, tiny_labels
 
 
 def never() -> bool:
@@ -37,13 +37,25 @@ def labelled(config: LabelConfig, index: int = 0, source: Any = None) -> Labelle
     return found
 
 
+class StopsLater(Stop):
+    """A stop that is asked for when it is looked at for the third time."""
+
+    looks = 0
+
+    @property
+    def name(self) -> str | None:  # type: ignore[override]
+        self.looks += 1
+        return "SIGTERM" if self.looks > 2 else None
+
+
 def make(
-    folder: Path, config: LabelConfig, stopped: Callable[[], bool] = never
+    folder: Path, config: LabelConfig, stop: Stop | None = None
 ) -> tuple[dict[str, int], list[bytes]]:
     """(counts, bytes of the shards) of one process."""
     source, evaluator = make_start_positions(config.start_positions), MaterialEvaluator()
     shards = ShardFolder(folder, walks_identity(config, source, evaluator))
-    counts = EvaluatorLabels(config, evaluator, source, shards).make_shards(ignore, stopped)
+    found = EvaluatorLabels(config, evaluator, source, shards)
+    counts = found.make(Quiet(), stop or Stop())
     return counts, [path.read_bytes() for path in sorted(folder.glob("shard-*.npz"))]
 
 
@@ -102,8 +114,7 @@ def test_labelling_that_was_stopped_is_continued_to_the_same_shards(tmp_path: Pa
     config = tiny_labels()
     whole_counts, whole = make(tmp_path / "whole", config)
     assert whole_counts == {"made": 3, "remade": 0, "kept": 0} and len(whole) == 3
-    asked = iter([False, False, True])
-    counts, part = make(tmp_path / "part", config, stopped=lambda: next(asked))
+    counts, part = make(tmp_path / "part", config, StopsLater())
     assert counts["made"] == len(part) < 3
     counts, continued = make(tmp_path / "part", config)
     assert continued == whole and counts["kept"] == len(part)
