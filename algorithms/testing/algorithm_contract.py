@@ -33,12 +33,10 @@ def check_algorithm(algorithm: Algorithm, *, seed: int = 0) -> None:
             of states and group members, learning.
     """
     _check_record(algorithm)
-    served = 0
-    for form in forms_of(algorithm):
+    forms = forms_of(algorithm)
+    rule(bool(forms), "advantages must accept rollouts of form positions or games, it refuses both")
+    for form in forms:
         case = _case(algorithm, form, seed)
-        if case is None:
-            continue
-        served += 1
         advantages = _check_advantages(case)
         _check_weights(case)
         _check_loss(case, advantages)
@@ -46,7 +44,6 @@ def check_algorithm(algorithm: Algorithm, *, seed: int = 0) -> None:
         _check_order_of_states(case, advantages)
         _check_order_of_starts(case)
         _check_order_of_members(case)
-    rule(served > 0, "advantages must accept rollouts of form positions or games, it refuses both")
     check_learning(algorithm, seed=seed)
 
 
@@ -81,17 +78,13 @@ def _check_record(algorithm: Any) -> None:
     )
 
 
-def _case(algorithm: Algorithm, form: str, seed: int) -> Case | None:
-    """A rollout with early endings and, in `positions`, samples that are not valid; None where it is refused."""
+def _case(algorithm: Algorithm, form: str, seed: int) -> Case:
+    """A rollout with early endings and, in `positions`, samples that are not valid."""
     case = random_case(algorithm, form, seed=seed)
     if form == "positions" and not algorithm.needs().all_moves:
         valid = case.batch.valid.clone()
         valid[0, 0], valid[1, 1, 0] = False, False
         case = with_batch(case, dataclasses.replace(case.batch, valid=valid))
-    try:
-        algorithm.advantages(case.batch)
-    except ValueError:  # how an algorithm says that it cannot serve this form
-        return None
     return case
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Literal
 
 import torch
 from torch import Tensor
@@ -13,9 +12,8 @@ from algorithms.core.algorithm import Algorithm
 from algorithms.core.batch import RolloutBatch, blank_batch
 from algorithms.core.distribution import MaskedCategorical
 from algorithms.core.losses import weighted_sum
+from algorithms.testing.cases import forms_of
 from chess_env.testing import rule
-
-Form = Literal["positions", "games"]
 
 STATES, ARMS = 16, 4
 UPDATES, LEARNING_RATE = 25, 0.25
@@ -45,7 +43,7 @@ def check_learning(algorithm: Algorithm, *, seed: int = 0) -> None:
         rewards = rewards.sign()
     logits = torch.zeros(STATES, ARMS, requires_grad=True)
     optimizer = torch.optim.Adam([logits], lr=LEARNING_RATE)
-    form = _form_of(algorithm)
+    form = forms_of(algorithm)[0]
     for _ in range(UPDATES):
         batch = _rollout(algorithm, form, logits.detach(), rewards, generator)
         flat = batch.flat()
@@ -72,24 +70,14 @@ def check_learning(algorithm: Algorithm, *, seed: int = 0) -> None:
     )
 
 
-def _form_of(algorithm: Algorithm) -> Form:
-    """The form of its rollouts: `positions`, or `games` where its advantages refuse that."""
-    blank = torch.zeros(STATES, ARMS)
-    try:
-        algorithm.advantages(_rollout(algorithm, "positions", blank, blank, torch.Generator()))
-    except ValueError:  # how an algorithm says that it cannot serve this form
-        return "games"
-    return "positions"
-
-
 def _rollout(
-    algorithm: Algorithm, form: Form, logits: Tensor, rewards: Tensor, generator: torch.Generator
+    algorithm: Algorithm, form: str, logits: Tensor, rewards: Tensor, generator: torch.Generator
 ) -> RolloutBatch:
     """One ply in every state; in `games` form each of a state's samples is a game."""
     needs, group = algorithm.needs(), algorithm.group_size
     states = (STATES, 1) if form == "positions" else (STATES, group, 1)
     members = (*states, group) if form == "positions" else states
-    batch = blank_batch(form, states, samples=group, num_legal=ARMS)
+    batch = blank_batch(form, states, samples=group, num_legal=ARMS)  # type: ignore[arg-type]
     dist = MaskedCategorical(logits[:, None], torch.ones(STATES, 1, ARMS, dtype=torch.bool), 1.0)
     slots = (
         torch.arange(ARMS).expand(*states, ARMS)

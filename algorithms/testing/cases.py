@@ -48,9 +48,9 @@ def noise_like(values: Tensor, seed: int = 0) -> Tensor:
 def forms_of(algorithm: Algorithm) -> tuple[str, ...]:
     """The rollout forms that can serve an algorithm: those that its advantages do not refuse."""
     needs = algorithm.needs()
-    if needs.all_moves or needs.tempered is not None:
-        return ("positions",)
-    return tuple(form for form in ("positions", "games") if _serves(algorithm, form))
+    alone = needs.all_moves or needs.tempered is not None
+    possible = ("positions",) if alone else ("positions", "games")
+    return tuple(form for form in possible if _serves(algorithm, form))
 
 
 def _serves(algorithm: Algorithm, form: str) -> bool:
