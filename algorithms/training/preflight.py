@@ -15,11 +15,11 @@ import torch
 from torch import Tensor
 
 from algorithms.core.algorithm import Controls
-from algorithms.core.batch import FlatBatch, RolloutBatch
+from algorithms.core.batch import RolloutBatch
 from algorithms.core.metrics import log_odds, to_floats
 from algorithms.doctor import diagnose
 from algorithms.doctor.findings import Finding, Named
-from algorithms.networks.policy_net import PolicyNet, outputs_at
+from algorithms.networks.policy_net import PolicyNet, legal_logprobs, outputs_at
 from algorithms.networks.settings import DTYPES
 from algorithms.rollouts.sampling import positions_of
 from algorithms.training.session import Session
@@ -174,17 +174,11 @@ def repeat_error(policy: PolicyNet, batch: RolloutBatch) -> float:
     return _largest_ratio_gap(one, other)
 
 
-@torch.no_grad()
 def _shape_error(policy: PolicyNet, batch: RolloutBatch, minibatch_size: int) -> float:
     """Largest |ratio - 1| between the first ply as one batch and as minibatches."""
-    flat, index = batch.flat(), _plies(batch)[0]
-
-    def seen(part: FlatBatch) -> Tensor:
-        return outputs_at(policy, part).dist.logprobs
-
-    size = min(minibatch_size, max(1, index.numel() // 2))
-    parts = [seen(flat.select(chosen)) for chosen in index.split(size)]
-    return _largest_ratio_gap(seen(flat.select(index)), torch.cat(parts))
+    part = batch.flat().select(_plies(batch)[0])
+    sizes = part.num_states, min(minibatch_size, max(1, part.num_states // 2))
+    return _largest_ratio_gap(*(legal_logprobs(policy, part, size) for size in sizes))
 
 
 def _largest_ratio_gap(one: Tensor, other: Tensor) -> float:
