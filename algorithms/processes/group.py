@@ -44,7 +44,7 @@ class Processes:
 
     def any(self, flag: bool) -> bool:
         """Whether a process says True."""
-        return flag
+        return bool(self.gather_tensor(torch.tensor([flag])).any())
 
 
 class Group(Processes):
@@ -82,10 +82,6 @@ class Group(Processes):
             with _others_there():
                 self._gather_into(found.view(-1).view(torch.uint8), own)
         return found
-
-    def any(self, flag: bool) -> bool:
-        """Whether a process says True."""
-        return bool(self.gather_tensor(torch.tensor([flag])).any())
 
 
 def _packed(value: Any) -> bytes:
