@@ -8,7 +8,6 @@ from collections.abc import Sequence
 import chess
 import pytest
 
-from algorithms.evaluation.load_policy import load_policy
 from algorithms.playing.conversation import Answer, Conversation, Line, Request, parse
 from algorithms.playing.policy_moves import PolicyMoves
 from algorithms.playing.position import board_of_gui, reached
@@ -102,38 +101,6 @@ def test_a_line_ends_with_the_reply_that_is_worst_for_the_mover() -> None:
     assert lines["d4a7"].score_cp < best.score_cp - 500
 
 
-@pytest.mark.parametrize("policy", ["small", "example"])
-def test_a_mate_in_one_is_played_a_queen_is_not_left_and_a_won_game_not_drawn(policy: str) -> None:
-    thinker = PolicyMoves(
-        small_policy(0) if policy == "small" else load_policy("example"), EVALUATOR
-    )
-
-    def best(fen: str, moves: tuple[str, ...] = ()) -> chess.Move:
-        chosen = thinker(dataclasses.replace(GREEDY, position=reached(fen, moves), search=ALL)).best
-        assert chosen is not None
-        return chosen
-
-    mate = chess.Board("6k1/5ppp/8/8/8/8/5PPP/3R2K1 w - - 0 1")
-    mate.push(best(mate.fen()))
-    assert mate.is_checkmate()
-    for fen in (STALEMATE, "8/8/8/8/8/8/1p2Q3/k1K5 w - - 0 1"):
-        won = chess.Board(fen)
-        won.push(best(fen))
-        assert not won.is_stalemate()
-    hanging = chess.Board(QUEEN_HANGS)
-    hanging.push(best(QUEEN_HANGS))
-    (queen,) = hanging.pieces(chess.QUEEN, chess.WHITE)
-    assert not hanging.is_attacked_by(chess.BLACK, queen)
-    back_and_forth = ("e1e2", "e8e7", "e2e1", "e7e8")
-    rook = chess.Board("4k3/8/8/8/8/8/8/4K2R w - - 0 1")
-    keys = {rook._transposition_key()}
-    for text in (*back_and_forth, *back_and_forth[:3], "e7e8"):
-        rook.push_uci(text)
-        keys.add(rook._transposition_key())
-    rook.push(best("4k3/8/8/8/8/8/8/4K2R w - - 0 1", (*back_and_forth, *back_and_forth)))
-    assert rook._transposition_key() not in keys
-
-
 def test_only_the_first_moves_of_the_policy_are_looked_at_and_without_a_search_none() -> None:
     thinker = PolicyMoves(small_policy(0), EVALUATOR)
     plain = thinker(GREEDY)
@@ -201,17 +168,6 @@ def test_a_search_that_is_none_is_refused_and_nothing_changes(value: str) -> Non
     assert said.endswith("is not a whole number from 0 to 218")
 
 
-def test_with_the_search_at_0_every_line_is_that_of_before() -> None:
-    asked = (
-        "position startpos moves e2e4 e7e5",
-        "setoption name MultiPV value 3",
-        "go",
-        "go depth 3",
-    )
-    assert talk(*asked) == talk("setoption name Search value 0", *asked)
-    assert talk("go depth 3")[0].endswith("a move takes one forward pass")
-
-
 def test_a_board_that_no_game_reaches_is_played_by_the_policy_and_that_is_said() -> None:
     fen = "QQQQQQBk/Q6B/Q6Q/Q6Q/Q6Q/Q6Q/Q6Q/KQQQQQQQ w - - 0 1"
     said = talk("setoption name Search value 4", f"position fen {fen}", "go")
@@ -220,12 +176,6 @@ def test_a_board_that_no_game_reaches_is_played_by_the_policy_and_that_is_said()
     position = reached(fen, (), read=board_of_gui)
     best = thinker(dataclasses.replace(GREEDY, position=position)).best
     assert best is not None and said[-1] == f"bestmove {best.uci()}"
-
-
-def test_the_move_that_a_search_gives_is_kept_until_stop() -> None:
-    said = talk("setoption name Search value 4", "go infinite")
-    assert said[0].startswith("info depth 2 ") and len(said) == 1
-    assert talk("setoption name Search value 4", "go infinite", "stop")[-1].startswith("bestmove ")
 
 
 def test_an_answer_without_a_move_needs_no_search() -> None:
