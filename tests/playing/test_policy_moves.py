@@ -10,16 +10,13 @@ import numpy as np
 import pytest
 import torch
 
-from algorithms.evaluation.load_policy import load_policy
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.playing.conversation import Request
 from algorithms.playing.policy_moves import PolicyMoves
-from algorithms.playing.position import GamePosition, board_of_gui, reached
+from algorithms.playing.position import board_of_gui, reached
 from chess_env.evaluators import make_evaluator
-from chess_env.games.reference_game import observation
 from chess_env.move_facts import FACT_INDEX
 from chess_env.moves import action_to_move, move_to_action
-from chess_env.observation import PLANE_INDEX
 from chess_env.rules.fen import pack_board
 from chess_env.vector_env import ChessSelfPlayVectorEnv
 from tests.env.playing import SHUFFLE
@@ -72,20 +69,6 @@ def test_probabilities_are_those_of_the_training_forward_on_the_vector_environme
     assert given == pytest.approx(expected, rel=1e-4, abs=1e-7)
     assert list(answer.probs) == sorted(answer.probs, reverse=True)
     assert answer.best in expected
-
-
-def test_a_repeated_position_is_seen_as_repeated() -> None:
-    counts = [reached(None, SHUFFLE * n).repetitions for n in range(4)]
-    assert counts == [0, 1, 2, 3]
-    once, twice = reached(None, ()), reached(None, SHUFFLE)
-    seen = [observation(p.board, p.repetitions) for p in (once, twice)]
-    plane = [planes[PLANE_INDEX.repetitions].max() for planes in seen]
-    assert plane == [0, 1]
-    moves = PolicyMoves(small_policy(0))
-    # Position and clocks alike, history not: only the repetition can make the difference.
-    fresh = GamePosition(twice.board, 0, twice.line[-1:])
-    probs = [moves(dataclasses.replace(PLAIN, position=p)).probs for p in (fresh, twice)]
-    assert probs[0] != pytest.approx(probs[1], rel=1e-3)
 
 
 def test_repetitions_are_counted_with_castling_rights_and_legal_en_passant() -> None:
@@ -145,17 +128,6 @@ def test_only_searchmoves_are_chosen_and_their_probabilities_stay() -> None:
         assert set(answer.moves) == set(allowed)
         assert answer.best in allowed
         assert answer.probs == tuple(plain[move] for move in answer.moves)
-
-
-def test_no_move_is_given_where_the_game_is_over() -> None:
-    mate = asked(None, ("f2f3", "e7e5", "g2g4", "d8h4"))
-    answer = PolicyMoves(small_policy(0))(mate)
-    assert (answer.moves, answer.probs, answer.best) == ((), (), None)
-
-
-def test_the_shipped_policy_plays() -> None:
-    policy = load_policy("warm")
-    assert PolicyMoves(policy)(asked()).best in chess.Board().legal_moves
 
 
 @pytest.mark.parametrize(("fen", "moves"), GAMES)
