@@ -64,18 +64,6 @@ def test_two_runs_are_aligned_by_scored_moves_and_each_keeps_its_last_policy() -
     assert frames[4][2] == ["hidden", "visible"]
 
 
-def test_at_every_time_one_frame_of_a_run_is_visible() -> None:
-    rng = np.random.default_rng(0)
-    moves = [0, *np.cumsum(rng.integers(1, 900, 12)).tolist()]
-    frames = shown(animation_svg([collapsing(moves, np.linspace(0, 8, 13).tolist())]))
-    for time in np.linspace(0, 0.999, 211):
-        visible = [
-            values[int(np.searchsorted(times, time, "right")) - 1] == "visible"
-            for _, times, values in frames
-        ]
-        assert sum(visible) == 1, time
-
-
 def test_a_run_of_one_policy_stands_still() -> None:
     svg = animation_svg([collapsing([64], [1.0])])
     assert "<animate" not in svg

@@ -246,13 +246,6 @@ def test_without_a_position_the_initial_one_is_played() -> None:
     assert talk.requests[0].position.board == chess.Board()
 
 
-def test_without_options_the_most_probable_move_is_asked_for_and_at_100_one_that_is_drawn() -> None:
-    talk = Talk()
-    talk.hear("go", "setoption name Temperature value 100", "go")
-    settings = [(r.temperature, r.top_k, r.seed) for r in talk.requests]
-    assert settings == [(0.0, 0, None), (1.0, 0, None)]
-
-
 def test_a_request_has_the_options_of_its_time() -> None:
     talk = Talk()
     talk.hear("go", "setoption name Temperature value 50", "setoption name TopK value 4")

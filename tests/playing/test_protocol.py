@@ -82,14 +82,6 @@ def test_a_half_command_is_not_obeyed_and_says_what_was_expected(line: bytes) ->
     assert "expected" in command.reason
 
 
-@given(st.binary(max_size=200))
-def test_no_bytes_are_an_error_and_a_reason_is_one_printable_line(line: bytes) -> None:
-    command = parse(line)
-    if isinstance(command, Ignored | NoPosition):
-        assert command.reason.isascii()
-        assert command.reason.isprintable()
-
-
 @given(st.text(max_size=100))
 def test_what_is_told_to_people_is_one_printable_line(text: str) -> None:
     line = info_string(text)
