@@ -12,18 +12,16 @@ import pytest
 import chess_env.evaluators as evaluators
 from chess_env.evaluators import (
     EngineError,
-    Evaluator,
     RuleAwareEvaluator,
     make_evaluator,
     pack_positions,
 )
-from chess_env.rules import fen, rules
+from chess_env.rules import rules
 
 START = "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1"
 MATED = "rnb1kbnr/pppp1ppp/8/4p3/6Pq/5P2/PPPPP2P/RNBQKBNR w KQkq - 1 3"
 STALEMATE = "7k/5Q2/6K1/8/8/8/8/8 b - - 0 1"
 BARE_KINGS = "8/8/4k3/8/8/3K4/8/8 w - - 0 1"
-MATE_IN_ONE = "6k1/5ppp/8/8/8/8/8/R3K3 w Q - 0 1"
 
 
 class Counting(RuleAwareEvaluator):
@@ -42,17 +40,6 @@ class Counting(RuleAwareEvaluator):
         return (rules.hash_batch(positions) % np.uint64(997)).astype(np.int32)
 
 
-def test_an_evaluator_is_one_by_its_methods() -> None:
-    assert isinstance(Counting(), Evaluator)
-
-
-def test_fens_and_packed_positions_give_the_same_scores() -> None:
-    texts = [START, MATED, BARE_KINGS, MATE_IN_ONE]
-    packed = fen.pack_fens(texts)
-    assert Counting().evaluate(texts).tolist() == Counting().evaluate(packed).tolist()
-    assert Counting().evaluate(texts).dtype == np.int32
-
-
 def test_rule_endings_are_decided_and_equal_positions_asked_once() -> None:
     evaluator = Counting()
     later = START.replace("0 1", "7 30")
@@ -61,32 +48,6 @@ def test_rule_endings_are_decided_and_equal_positions_asked_once() -> None:
     assert scores[0] == scores[2] == scores[5]
     assert [len(asked) for asked in evaluator.asked] == [1]
     assert evaluator.counters() == {"queries": 6, "unique_queries": 1}
-
-
-def test_the_fifty_move_clock_is_not_looked_at() -> None:
-    worn_out = "8/8/4k3/8/8/3K4/8/R7 w - - 100 90"
-    fresh = "8/8/4k3/8/8/3K4/8/R7 w - - 0 1"
-    assert Counting().evaluate([worn_out]).tolist() == Counting().evaluate([fresh]).tolist() != [0]
-
-
-def test_the_callers_array_is_left_as_it_was() -> None:
-    packed = fen.pack_fens([START.replace("0 1", "7 30")])
-    before = packed.copy()
-    Counting().evaluate(packed)
-    assert (packed == before).all()
-
-
-def test_move_scores_are_minus_the_scores_of_the_children() -> None:
-    (scores,) = Counting().score_moves([MATE_IN_ONE])
-    children, actions = rules.children(fen.parse_fen(MATE_IN_ONE))
-    assert len(scores) == len(actions)
-    assert scores.tolist() == (-Counting().evaluate(children)).tolist()
-    assert scores.max() == 10_000
-
-
-def test_nothing_asked_is_nothing_answered() -> None:
-    assert Counting().evaluate([]).shape == (0,)
-    assert Counting().score_moves([]) == []
 
 
 @pytest.mark.parametrize(
