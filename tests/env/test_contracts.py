@@ -25,7 +25,13 @@ START = "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1"
 
 
 @pytest.mark.parametrize(
-    "make", [BuiltinEvaluator, MaterialEvaluator, lambda: CachedEvaluator(MaterialEvaluator())]
+    "make",
+    [
+        BuiltinEvaluator,
+        lambda: BuiltinEvaluator(depth=2),
+        MaterialEvaluator,
+        lambda: CachedEvaluator(MaterialEvaluator()),
+    ],
 )
 def test_the_evaluators_that_need_no_engine_keep_the_contract(make: Callable[[], Any]) -> None:
     check_evaluator(make)

@@ -66,15 +66,6 @@ def test_make_evaluator_builds_it_by_name():
     assert make_evaluator("builtin:depth=2").id == "builtin;depth=2;v2"
 
 
-def test_finished_games_are_scored_by_the_rules(builtin):
-    fens = [
-        "rnb1kbnr/pppp1ppp/8/4p3/6Pq/5P2/PPPPP2P/RNBQKBNR w KQkq - 1 3",
-        "7k/5Q2/6K1/8/8/8/8/8 b - - 0 1",
-        "8/8/4k3/8/8/3NK3/8/8 w - - 0 1",
-    ]
-    assert builtin.evaluate(fens).tolist() == [-10_000, 0, 0]
-
-
 @pytest.mark.parametrize(
     ("position", "score"),
     [
@@ -148,19 +139,6 @@ def test_mates_beyond_one_move_are_proved(builtin, position, score):
             board.push(move)
             assert mates_within(board, 10_000 + score)
             board.pop()
-
-
-def test_scores_depend_on_nothing_but_the_position(builtin, played):
-    scores = builtin.evaluate(played)
-    order = np.random.default_rng(0).permutation(len(played))
-    another = BuiltinEvaluator(depth=builtin.depth)
-    assert np.array_equal(another.evaluate(played[order]), scores[order])
-    one_by_one = [int(builtin.evaluate(position[None])[0]) for position in played[:50]]
-    assert one_by_one == scores[:50].tolist()
-    aged = played.copy()
-    aged[:, 7] |= np.uint64(37 << 16)
-    assert np.array_equal(builtin.evaluate(aged), scores)
-    assert np.array_equal(builtin.evaluate(fen.to_fens(played[:200])), scores[:200])
 
 
 def test_both_colours_are_scored_alike(builtin, played):
