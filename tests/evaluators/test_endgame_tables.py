@@ -74,13 +74,6 @@ def test_an_entry_follows_from_the_entries_after_python_chess_s_moves(board: che
     assert score(board.fen()) == expected(board)
 
 
-@given(three_men().filter(lambda board: board.is_valid() and not board.is_game_over()))
-@settings(max_examples=100, deadline=None)
-def test_colours_and_files_may_be_exchanged(board: chess.Board) -> None:
-    assert score(board.mirror().fen()) == score(board.fen())
-    assert score(board.transform(chess.flip_horizontal).fen()) == score(board.fen())
-
-
 @pytest.mark.parametrize(("man", "longest"), [(QUEEN, 10), (ROOK, 16), (PAWN, 28)])
 def test_the_longest_mates_have_their_published_lengths(man: int, longest: int) -> None:
     """https://www.chessprogramming.org/Endgame_Tablebases."""

@@ -39,12 +39,6 @@ def test_a_name_without_a_version_is_of_the_last(name: str, wanted: str) -> None
     assert of_version(name) == of_version(wanted) == wanted
 
 
-def test_ids_name_the_version_and_version_1_is_as_it_was() -> None:
-    with make_evaluator("builtin") as new, make_evaluator("builtin-v1") as old:  # type: ignore[attr-defined]
-        assert (new.id, old.id) == ("builtin-v2", "builtin-v1")
-        assert isinstance(old, BuiltinEvaluator) and isinstance(new, JudgedEvaluator)
-
-
 @pytest.mark.stockfish
 def test_version_1_of_stockfish_has_the_scores_and_the_id_that_it_always_had() -> None:
     with make_evaluator("stockfish-v1:depth=4") as old:  # type: ignore[attr-defined]

@@ -47,12 +47,6 @@ def ask_one_at_a_time(positions: np.ndarray) -> list[int]:
     return scores
 
 
-def test_the_id_names_engine_network_options_and_limit(stockfish: StockfishEvaluator) -> None:
-    version = stockfish.name.lower().replace(" ", "-")
-    assert stockfish.id.startswith(f"{version};net=nn-")
-    assert stockfish.id.endswith(";Hash=1;Threads=1;depth=4;pure;v1")
-
-
 def test_scores_equal_those_of_a_plain_client(
     stockfish: StockfishEvaluator, positions: np.ndarray
 ) -> None:
@@ -69,19 +63,6 @@ def test_scores_do_not_depend_on_order_pool_size_or_form(
     with StockfishEvaluator(num_engines=3) as three:
         assert three.evaluate(positions[order]).tolist() == scores[order].tolist()
     assert len(set(scores.tolist())) > 60, "the sample tells scores apart"
-
-
-def test_clocks_do_not_change_a_score_and_equal_positions_are_asked_once(
-    stockfish: StockfishEvaluator, positions: np.ndarray
-) -> None:
-    before = stockfish.counters()["unique_queries"]
-    board = chess.Board(fen.to_fen(positions[60]))
-    texts = []
-    for halfmoves, fullmoves in ((0, 1), (31, 40), (99, 90)):
-        board.halfmove_clock, board.fullmove_number = halfmoves, fullmoves
-        texts.append(board.fen())
-    assert len(set(stockfish.evaluate(texts).tolist())) == 1
-    assert stockfish.counters()["unique_queries"] == before + 1
 
 
 def test_rule_endings_are_decided_without_the_engine(stockfish: StockfishEvaluator) -> None:

@@ -60,14 +60,6 @@ def test_a_win_is_8900_less_the_plies_to_the_next_capture_or_pawn_move(real: Pat
     assert np.abs(scores[scores != 0]).min() >= 8_800 and np.abs(scores).max() < 8_900
 
 
-def test_a_move_nearer_to_the_end_scores_more(real: Path) -> None:
-    def score(text: str) -> int:
-        return int(SyzygyTables(real).probe(fen.pack_fens([text]))[1][0])
-
-    mate_in_one, further = "5k2/8/5K2/8/8/8/8/R7 w - - 0 1", "8/8/8/3k4/8/8/8/R3K3 w - - 0 1"
-    assert score(mate_in_one) == 8_899 > score(further) > 8_700
-
-
 def test_clocks_do_not_matter(real: Path) -> None:
     texts = [f"8/8/8/3k4/8/8/8/R3K3 w - - {clocks}" for clocks in ("0 1", "37 80", "99 120")]
     scores = SyzygyTables(real).probe(fen.pack_fens(texts))[1]

@@ -58,14 +58,6 @@ def test_without_ray_the_error_names_the_command_and_nothing_is_started() -> Non
     assert 'pip install -e ".[ray]"' in said.stdout and "needs Ray" in " ".join(said.stdout.split())
 
 
-def test_chess_env_and_its_evaluators_do_not_import_ray() -> None:
-    script = "import sys, chess_env.evaluators.cluster; print('ray' in sys.modules)"
-    said = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True
-    )
-    assert said.stdout == "False\n"
-
-
 @pytest.mark.parametrize("address", ["ray://10.0.0.1:10001", "10.0.0.1", "local", "host:port"])
 def test_an_address_of_another_form_is_refused(address: str) -> None:
     with pytest.raises(EngineError, match=r"expected HOST:PORT of the cluster's head"):
