@@ -103,15 +103,6 @@ def test_the_bootstrap_interval_is_the_studentised_one() -> None:
     )  # the long side is where the tail is
 
 
-def test_one_runaway_seed_widens_the_bootstrap_interval_only_a_little() -> None:
-    values = np.random.default_rng(0).normal(size=16)
-    usual = difference_interval(values)
-    values[values.argmax()] = 1e6
-    wild = difference_interval(values)
-    assert wild.low == pytest.approx(usual.low, abs=0.3)
-    assert wild.high < usual.high + 3 * (usual.high - usual.low)
-
-
 @pytest.mark.parametrize("count", [4, 12])
 def test_equal_differences_give_a_point_and_nearly_equal_ones_a_finite_interval(count: int) -> None:
     interval = difference_interval(np.full(count, 0.25))
@@ -199,15 +190,6 @@ def test_the_minimum_of_seeds_is_the_first_that_can_reject() -> None:
             agreed = sign_flip_p(np.ones((comparisons, count)))
             agreed[1:] = 1.0
             assert (holm(agreed)[0] <= 0.05) is np.bool_(possible)
-
-
-def test_errors_stay_rare_in_a_family_without_any_difference() -> None:
-    rng = np.random.default_rng(5)
-    columns = rng.exponential(size=(600, 4, 8))
-    pairs = list(itertools.combinations(range(4), 2))
-    differences = np.stack([columns[:, a] - columns[:, b] for a, b in pairs], axis=1)
-    false_alarms = (holm(sign_flip_p(differences)) <= 0.05).any(1).mean()
-    assert false_alarms <= 0.06
 
 
 @pytest.mark.parametrize(
