@@ -167,8 +167,14 @@ def test_what_is_no_seed_is_an_error_and_the_old_games_go_on(seed: Any) -> None:
 def test_bad_arguments_name_the_value_and_what_is_expected(
     arguments: dict[str, Any], message: str
 ) -> None:
-    with pytest.raises(ValueError, match=message):
-        make(**arguments)
+    for environment in (make, vector_play.make):
+        with pytest.raises(ValueError, match=message):
+            environment(**arguments)
+
+
+def test_no_board_at_all_is_refused() -> None:
+    with pytest.raises(ValueError, match="num_envs is 0"):
+        vector_play.make(num_envs=0)
 
 
 @pytest.mark.parametrize("make", [gym.make, gym.make_vec])

@@ -13,18 +13,15 @@ from chess_env.env import ChessSelfPlayEnv
 from chess_env.moves import move_to_action
 from chess_env.rewards import value
 from chess_env.rules.fen import parse_fen
-from chess_env.rules.rules import CHECKMATE, ONGOING
+from chess_env.rules.rules import CHECKMATE
 from tests.env.material import MaterialEvaluator
+from tests.env.playing import play
 
 
 def make(opponent: Any, **arguments: Any) -> ChessSelfPlayEnv:
     return ChessSelfPlayEnv(
         **({"evaluator": MaterialEvaluator(), "opponent": opponent} | arguments)
     )
-
-
-def play(env: ChessSelfPlayEnv, uci: str) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-    return env.step(move_to_action(chess.Move.from_uci(uci), env.board.turn))
 
 
 def scripted(*ucis: str) -> Any:
@@ -137,21 +134,3 @@ def test_a_source_from_which_the_opponent_always_mates_is_an_error_after_100_dra
     assert source.draws == 100
     with pytest.raises(ResetNeeded):
         env.step(0)
-
-
-def test_equal_seeds_give_equal_games_against_a_drawing_opponent() -> None:
-    def game() -> list[str]:
-        env = make(
-            "random@random=0.5", start_positions="random_plies:2-6", illegal_action="resample"
-        )
-        _, info = env.reset(seed=12)
-        fens = [env.fen()]
-        for _ in range(10):
-            *_, terminated, _, info = env.step(0)
-            fens.append(env.fen())
-            if terminated:
-                break
-        assert info["status"] == ONGOING or terminated
-        return fens
-
-    assert game() == game()

@@ -274,21 +274,6 @@ def test_equal_seeds_give_equal_streams_and_rows_do_not_depend_on_the_batch() ->
         assert np.array_equal(few, many[[2, 4]])
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"num_envs": 0}, "num_envs is 0"),
-        ({"max_plies": 0}, "max_plies is 0"),
-        ({"illegal_action": "ignore"}, "ignore"),
-        ({"evaluator": "none", "reward": "win_prob_delta"}, "none"),
-        ({"render_mode": "human"}, "human"),
-    ],
-)
-def test_bad_settings_are_refused_by_value(arguments: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        ChessSelfPlayVectorEnv(**({"evaluator": "none"} | arguments))
-
-
 def test_a_step_before_reset_is_refused_and_frames_are_one_per_board() -> None:
     env = make(render_mode="ansi")
     with pytest.raises(ResetNeeded):
