@@ -21,7 +21,6 @@ from pathlib import Path
 import pytest
 
 from algorithms.board import server
-from algorithms.commands import board as command
 from tests.commands.lab import ENV, chess_lab, usual_signals
 
 ROOT = Path(__file__).parents[2]
@@ -147,8 +146,3 @@ def test_a_browser_is_opened_where_there_is_a_screen_and_unless_it_is_refused(
     assert chess_lab(*asked, "--no-browser").code == 0 and opened == []
     answer = chess_lab(*asked)
     assert opened == re.findall(r"http://\S+", answer.out) != []
-
-
-def test_every_example_of_its_help_is_parsed() -> None:
-    for line in command.EXAMPLES:
-        assert command.make_parser().parse_args(line.split()[2:])

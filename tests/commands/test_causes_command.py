@@ -80,13 +80,6 @@ def test_show_puts_the_measured_medians_beside_predicates_and_published_figures(
     assert code == 0 and ": not run yet" in out
 
 
-@pytest.mark.parametrize("verb", ["show", "run"])
-def test_an_unknown_name_gets_the_nearest_one(verb: str) -> None:
-    out = chess_lab("causes", verb, "temperature_missmatch")
-    assert out.code == 2
-    assert out.out == "" and "did you mean 'temperature_mismatch'?" in out.err
-
-
 def test_a_network_that_the_causes_are_not_run_on_is_refused_with_those_that_they_are(
     tmp_path: Path, no_training: None
 ) -> None:

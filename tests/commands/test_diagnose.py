@@ -7,7 +7,6 @@ import os
 import resource
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -171,17 +170,6 @@ def test_a_folder_in_the_records_place_and_no_folder_at_all_are_named(tmp_path: 
     assert code == 2 and str(tmp_path / "metrics.jsonl") in err
     code, _, err = chess_lab("diagnose", tmp_path / "nowhere")
     assert code == 2 and f"{tmp_path / 'nowhere'} does not exist" in err
-
-
-ODD: dict[str, Callable[[Rows], Rows]] = {
-    "nulls": lambda rows: [{k: v if k == "step" else None for k, v in row.items()} for row in rows],
-    "numbers too long for a float": lambda rows: [
-        {k: v if k == "step" else 10**400 for k, v in row.items()} for row in rows
-    ],
-    "values that no run has": lambda rows: [
-        {k: v if k == "step" else 1e300 for k, v in row.items()} for row in rows
-    ],
-}
 
 
 def test_without_a_run_the_newest_is_diagnosed_and_a_folder_of_runs_run_by_run(
