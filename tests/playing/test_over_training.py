@@ -9,8 +9,6 @@ import chess
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
 from algorithms.evaluation.regret import prepare_slice, regret_cp
 from algorithms.evaluation.snapshot_policies import SnapshotPolicies, snapshots
@@ -77,21 +75,6 @@ def test_entropy_choice_regret_and_change_by_hand() -> None:
     assert [(each is found, row) for each, row in most_changed([found, other])] == [
         (True, 0), (False, 0), (True, 1),
     ]  # fmt: skip
-
-
-@given(
-    st.lists(
-        st.lists(st.floats(0.0, 1.0), min_size=2, max_size=2).filter(lambda p: sum(p) > 0.1),
-        min_size=2,
-        max_size=5,
-    )
-)
-def test_ranges_hold_for_all_policies(weights: list[list[float]]) -> None:
-    found = by_hand([[[each / sum(pair) for each in pair]] for pair in weights])
-    assert ((found.entropy >= 0) & (found.entropy <= np.log(2) + 1e-12)).all()
-    assert (found.chosen_prob >= 0.5 - 1e-12).all()
-    assert ((found.change >= 0) & (found.change <= 1 + 1e-12)).all()
-    assert ((found.regret_cp >= 0) & (found.regret_cp <= 100 + 1e-9)).all()
 
 
 def test_each_policy_is_what_is_played_in_that_position(run_dir: Path) -> None:
