@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from chess_env.evaluators import CachedEvaluator, StockfishEvaluator
+from chess_env.evaluators import CachedEvaluator
 from chess_env.rules import fen, rules
 from tests.evaluators.hashing import Hashing
 from tests.forks import fork
@@ -39,20 +39,6 @@ def test_scores_are_equal_with_and_without_cache_and_are_asked_once(
         assert cached.evaluate(positions).tolist() == expected
         assert asked(cached) == 0
         assert cached.counters()["cache_file_hits"] == len(positions)
-
-
-@pytest.mark.stockfish
-def test_stockfish_scores_are_equal_with_and_without_cache(
-    positions: np.ndarray, stockfish: StockfishEvaluator
-) -> None:
-    cached = CachedEvaluator(stockfish)
-    expected = stockfish.evaluate(positions).tolist()
-    assert cached.evaluate(positions[::-1]).tolist()[::-1] == expected
-    assert cached.evaluate(positions).tolist() == expected
-    direct = stockfish.score_moves(positions[:5])
-    for _ in range(2):
-        kept = cached.score_moves(positions[:5])
-        assert [scores.tolist() for scores in kept] == [scores.tolist() for scores in direct]
 
 
 def test_evaluators_and_kinds_of_question_are_kept_apart(

@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 import warnings
 from pathlib import Path
 
@@ -133,13 +131,3 @@ def test_a_name_makes_the_evaluator_it_describes(tmp_path: Path) -> None:
         assert evaluator.id.endswith(";nodes=50;fast;builtin=0.4;v2")
     with make_evaluator("auto", num_engines=1, cache=tmp_path / "s.sqlite") as evaluator:  # type: ignore[attr-defined]
         assert evaluator.id.startswith("stockfish") and (tmp_path / "s.sqlite").exists()
-
-
-def test_importing_the_evaluators_loads_no_compiler_and_no_network_library() -> None:
-    code = "import sys, chess_env.evaluators.stockfish as _; print(*sys.modules)"
-    modules = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True,
-        cwd=Path(__file__).parents[2],
-    ).stdout.split()  # fmt: skip
-    assert "chess_env.evaluators.cache" in modules
-    assert not {"torch", "sb3_contrib"} & set(modules)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import subprocess
-import sys
 
 import pytest
 
@@ -61,12 +59,3 @@ def test_an_unknown_reading_is_refused_with_the_known_ones(reading: str) -> None
     with pytest.raises(ValueError, match='expected "HOW METRIC" with HOW one of first, last') as e:
         read(ROWS, reading)
     assert repr(reading) in str(e.value)
-
-
-def test_readings_need_neither_torch_nor_chess() -> None:
-    code = (
-        "import sys, algorithms.reports.run_files as r; r.read([{'a': 1.0}], 'last a');"
-        "assert not {'torch', 'chess', 'chess_env'} & set(sys.modules), 'heavy'"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
