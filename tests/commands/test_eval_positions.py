@@ -84,14 +84,9 @@ def test_the_temperature_is_that_of_the_run_where_there_is_one(
     ("arguments", "message"),
     [
         (["--opponents", "random"], "--opponents is of games"),
-        (["--games", "20"], "--games is of games"),
-        (["--openings", "initial"], "--openings is of games"),
-        (["--pgn", "games.pgn"], "--pgn is of games"),
-        (["--seed", "-1"], "--seed is -1"),
         (["--temperature", "-1"], "--temperature is -1"),
         (["--temperature", "nan"], "--temperature is nan"),
         (["--temperature", "0.5", "--temperature", "0.5"], "names 0.5 twice"),
-        (["--json", "/dev/null/found.json"], "--json"),
     ],
 )
 def test_a_request_that_makes_no_sense_is_an_error(
@@ -101,8 +96,3 @@ def test_a_request_that_makes_no_sense_is_an_error(
     assert said.code == 1
     assert message in said.err
     assert said.out == ""
-
-
-def test_games_are_played_at_one_temperature(run_dir: Path) -> None:
-    code, _, err = evaluate(run_dir, "--temperature", "0", "--temperature", "1")
-    assert code == 1 and "games are played at one" in err

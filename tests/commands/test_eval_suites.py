@@ -9,11 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from safetensors.torch import save_file
 
 from algorithms.evaluation import puzzles
 from tests.commands.lab import evaluate
-from tests.small import make_policy
 
 TESTS = Path(__file__).parents[1]
 PUZZLES = TESTS / "positions" / "puzzles.csv"
@@ -26,17 +24,10 @@ SUITE = """6k1/5ppp/8/8/8/8/8/R3K3 w Q - bm Ra8; id "one";
 """
 
 
-@pytest.fixture(scope="module")
-def weights(tmp_path_factory: pytest.TempPathFactory) -> str:
-    path = tmp_path_factory.mktemp("weights") / "tiny.safetensors"
-    save_file(make_policy(3).state_dict(), path)
-    return str(path)
-
-
-def test_puzzles_are_solved_by_all_players_in_one_table(weights: str, tmp_path: Path) -> None:
+def test_puzzles_are_solved_by_all_players_in_one_table(run_dir: Path, tmp_path: Path) -> None:
     file = tmp_path / "found.json"
     others = "--beside", "builtin", "random", "material", "--engine", ENGINE
-    said = evaluate(weights, "--puzzles", PUZZLES, *others, "--json", file, "--seed", 3)
+    said = evaluate(run_dir, "--puzzles", PUZZLES, *others, "--json", file, "--seed", 3)
     assert said.code == 0, said.err
     lines = said.out.splitlines()
     assert lines[0] == f"{PUZZLES}, 40 puzzles, seed 3"
@@ -46,7 +37,7 @@ def test_puzzles_are_solved_by_all_players_in_one_table(weights: str, tmp_path: 
     assert (found["error"], found["puzzles"], found["seed"]) == ("", 40, 3)
     assert found["lines_that_cannot_be_read"] == {"total": 0, "counts": {}, "first": []}
     names = [player["name"] for player in found["players"]]
-    assert names == [f"{weights} (greedy)", "builtin", "random", "material", f"{ENGINE} (nodes=1)"]
+    assert names == [f"{run_dir} (greedy)", "builtin", "random", "material", f"{ENGINE} (nodes=1)"]
     for player in found["players"]:
         assert player["puzzles"] == sum(band["puzzles"] for band in player["bands"]) == 40
         assert player["solved"] == sum(band["solved"] for band in player["bands"])
@@ -60,9 +51,11 @@ def test_puzzles_are_solved_by_all_players_in_one_table(weights: str, tmp_path: 
     )
 
 
-def test_the_builtin_evaluator_stands_beside_a_policy_unless_others_are_named(weights: str) -> None:
+def test_the_builtin_evaluator_stands_beside_a_policy_unless_others_are_named(
+    run_dir: Path,
+) -> None:
     heads = {
-        arguments: evaluate(weights, "--puzzles", PUZZLES, "--max-puzzles", 3, *arguments)
+        arguments: evaluate(run_dir, "--puzzles", PUZZLES, "--max-puzzles", 3, *arguments)
         for arguments in [(), ("--beside", "random"), ("--beside",)]
     }
     assert {a: ("builtin" in said.out, "random" in said.out) for a, said in heads.items()} == {
@@ -74,11 +67,11 @@ def test_the_builtin_evaluator_stands_beside_a_policy_unless_others_are_named(we
 
 
 def test_a_suite_gives_points_by_kind_and_names_what_it_left_out(
-    weights: str, tmp_path: Path
+    run_dir: Path, tmp_path: Path
 ) -> None:
     suite, file = tmp_path / "suite.epd", tmp_path / "found.json"
     suite.write_text(SUITE)
-    said = evaluate(weights, "--epd", suite, "--json", file)
+    said = evaluate(run_dir, "--epd", suite, "--json", file)
     assert said.code == 0, said.err
     assert "lines that cannot be read: 1 (illegal move 1)" in said.out
     assert "line 5: 'Qa8' is not one legal move" in said.out
@@ -109,7 +102,6 @@ def test_a_suite_gives_points_by_kind_and_names_what_it_left_out(
         (["--puzzles", "x", "--beside", "random", "random"], "--beside names 'random' twice"),
         (["--engine", "stockfish"], "--engine is of --puzzles and --epd"),
         (["--max-puzzles", "5"], "--max-puzzles is of --puzzles and --epd"),
-        (["--puzzles", "x", "--temperature", "1", "--temperature", "2"], "more than once"),
         (["--puzzles", "nowhere.csv"], "puzzle file 'nowhere.csv' cannot be read"),
         (["--puzzles", str(PUZZLES), "--beside", "rndom"], "did you mean 'random'?"),
         (
@@ -119,9 +111,9 @@ def test_a_suite_gives_points_by_kind_and_names_what_it_left_out(
     ],
 )
 def test_a_request_that_makes_no_sense_is_an_error(
-    weights: str, arguments: list[str], message: str
+    run_dir: Path, arguments: list[str], message: str
 ) -> None:
-    said = evaluate(weights, *arguments)
+    said = evaluate(run_dir, *arguments)
     assert said.code == 1 and message in said.err.replace("--engine-limit: ", "--engine-limit ")
     assert said.out == ""
 
@@ -146,26 +138,26 @@ def test_a_request_that_makes_no_sense_is_an_error(
     ],
 )
 def test_a_file_without_anything_to_judge_is_an_error(
-    flag: str, text: str, message: str, weights: str, tmp_path: Path
+    flag: str, text: str, message: str, run_dir: Path, tmp_path: Path
 ) -> None:
     path, earlier = tmp_path / "file", tmp_path / "found.json"
     path.write_text(text)
     earlier.write_text("{}")
-    said = evaluate(weights, flag, path, "--json", earlier)
+    said = evaluate(run_dir, flag, path, "--json", earlier)
     assert said.code == 1 and message in said.err and said.out == ""
     assert earlier.read_text() == "{}"
 
 
-def test_an_engine_that_dies_is_an_error_that_names_it(weights: str, tmp_path: Path) -> None:
+def test_an_engine_that_dies_is_an_error_that_names_it(run_dir: Path, tmp_path: Path) -> None:
     file = tmp_path / "found.json"
-    said = evaluate(weights, "--puzzles", PUZZLES, "--engine", f"{ENGINE} dies", "--json", file)
+    said = evaluate(run_dir, "--puzzles", PUZZLES, "--engine", f"{ENGINE} dies", "--json", file)
     assert said.code == 1
     assert "uci_script.py dies (nodes=1) gave no move in" in said.err
     assert "exit code: 11" in json.loads(file.read_text())["error"]
 
 
 def test_ctrl_c_prints_what_was_found_so_far(
-    weights: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("algorithms.commands.eval_suites.BATCH", 10)
     solve, calls = puzzles.solve, 0
@@ -179,19 +171,19 @@ def test_ctrl_c_prints_what_was_found_so_far(
 
     monkeypatch.setattr(puzzles, "solve", interrupted)
     file = tmp_path / "found.json"
-    said = evaluate(weights, "--puzzles", PUZZLES, "--json", file)
+    said = evaluate(run_dir, "--puzzles", PUZZLES, "--json", file)
     assert said.code == 130 and "stopped by SIGINT" in said.err
     assert f"{PUZZLES}, 19 puzzles, seed 0" in said.out  # the header is a line too
     found = json.loads(file.read_text())
     assert (found["error"], found["puzzles"]) == ("stopped by SIGINT", 19)
 
 
-def test_a_cut_file_is_said_to_be_cut(weights: str, tmp_path: Path) -> None:
+def test_a_cut_file_is_said_to_be_cut(run_dir: Path, tmp_path: Path) -> None:
     import gzip
 
     path = tmp_path / "cut.csv.gz"
     text = PUZZLES.read_text(encoding="utf-8")
     path.write_bytes(gzip.compress(text.encode())[:-400])
-    said = evaluate(weights, "--puzzles", path)
+    said = evaluate(run_dir, "--puzzles", path)
     assert said.code == 0
     assert "The file could not be read to its end: the .gz ends in the middle" in said.out
