@@ -20,21 +20,6 @@ from tests.env.vector_play import NUM_ENVS, choose, make
 SHUFFLE_UCI = ("g1f3", "g8f6", "f3g1", "f6g8")
 
 
-def test_info_holds_arrays_only() -> None:
-    env = make(evaluator=MaterialEvaluator(), max_plies=1)
-    _, info = env.reset(seed=0)
-    _, _, _, truncated, info_after = env.step(info["legal_ids"][:, 0])
-    assert truncated.all()
-    for values in (info, info_after, info_after["final_info"]):
-        for key, value in values.items():
-            parts = value.values() if isinstance(value, dict) else [value]
-            if key != "final_info":
-                assert all(isinstance(part, np.ndarray) for part in parts), key
-                assert all(len(part) == NUM_ENVS for part in parts), key
-    assert info["action_mask"].dtype == np.int8
-    assert info["action_mask"].shape == (NUM_ENVS, 1858)
-
-
 def test_masks_can_be_sampled_from_by_gymnasium() -> None:
     env = make()
     _, info = env.reset(seed=0)
