@@ -58,7 +58,6 @@ def test_a_smoke_run_writes_its_result_and_the_plain_log_is_plain(
         (["diagnose", "x", "--json", "--ruled-out"], 2, "leave --ruled-out out"),
         (["train", "--resume", "nowhere"], 1, "nowhere/config.json"),
         (["train", "grpo", "--resume", "nowhere", "--smoke"], 1, "nowhere/config.json"),
-        (["train", "grpo", "--env.evaluator", "stokfish"], 1, "'stokfish' is unknown"),
         (["train", "grpo", "--env.evaluator", "none"], 2, "training needs scores"),
         (["train", "grpo", "--algorithm.group-size", "1"], 2, "group_size is 1"),
         (["train", "grpo", "--total-mvoes", "1"], 2, "--total-moves"),
@@ -148,10 +147,7 @@ def test_the_value_of_a_flag_keeps_its_underscores(
         ("grpo --optimizer.learning-rate None", "optimizer.learning_rate", None),
         ("grpo --ent-coef 0.1", "regularizer.ent_coef", 0.1),
         ("grpo --Regularizer.Ent_Coef 0.1", "regularizer.ent_coef", 0.1),
-        ("PPO --gamma 0.5", "algorithm.gamma", 0.5),
-        ("ppo --clip-range 0.3", "algorithm.clip_range", 0.3),
         ("Dr-GRPO --group-size 4", "algorithm.group_size", 4),
-        ("grpo --num-envs 4", "rollout.num_envs", 4),
         ("grpo --total-moves 1e5", "total_moves", 100_000),
         ("grpo --total-moves 100_000", "total_moves", 100_000),
         ("grpo --form GAMES", "rollout.form", "games"),
@@ -293,8 +289,6 @@ def test_a_run_like_one_that_is_not_there_or_damaged_is_named(
         )
         assert ("no run has begun there" in " ".join(error.split())) == (folder != damaged)
     old = _saved(tmp_path / "old")
-    code, _, error = chess_lab("train", "--like", old, "--resume", old)
-    assert code == 1 and "leave one of them out" in error
     code, _, error = chess_lab("train", "--like", old, "--regularizer.ent-estimator", "sampld")
     assert code == 2 and "did you mean 'sampled'" in error
     assert asked == []
