@@ -22,25 +22,6 @@ def metrics_of(batch: RolloutBatch, **changed: torch.Tensor) -> dict[str, float]
     return batch_metrics(with_fields(batch, **changed), torch.zeros_like(batch.rewards))
 
 
-def test_four_equal_moves_are_four_effective_moves_in_their_phase_and_bucket() -> None:
-    batch = make_batch("positions")
-    legal = torch.arange(6).expand(3, 2, 6) < 4
-    metrics = metrics_of(
-        batch,
-        legal_ids=torch.arange(6).expand(3, 2, 6).masked_fill(~legal, -1).to(torch.int16),
-        old_legal_logprobs=torch.zeros(3, 2, 6).masked_fill(~legal, -math.inf).log_softmax(-1),
-        slots=batch.slots % 4,
-        phase=torch.full((3, 2), 2, dtype=torch.int8),
-    )
-    assert metrics["policy/effective_moves"] == pytest.approx(4.0)
-    assert metrics["policy/entropy_bound"] == pytest.approx(math.log(4), abs=1e-15)
-    assert metrics["policy/entropy_endgame"] == pytest.approx(math.log(4))
-    assert metrics["policy/entropy_legal_2_10"] == pytest.approx(math.log(4))
-    names = {name for name in metrics if name.startswith("policy/entropy_")}
-    kinds = ("bound", "normalized", "endgame", "legal_2_10")
-    assert names == {f"policy/entropy_{kind}" for kind in kinds}
-
-
 def test_entropy_splits_by_phase_and_number_of_moves_average_to_the_whole() -> None:
     generator = torch.Generator().manual_seed(3)
     num_legal = torch.tensor([[1, 2, 10, 11], [25, 26, 40, 41], [60, 218, 5, 30]])
@@ -65,86 +46,6 @@ def test_entropy_splits_by_phase_and_number_of_moves_average_to_the_whole() -> N
     total = sum(metrics[f"policy/entropy_{name}"] * n for name, n in phases.items())
     assert total / 11 == pytest.approx(metrics["policy/entropy"])
     assert metrics["rollout/reward_zero_std_fraction"] == 1.0
-
-
-def test_action_agreement_is_the_share_of_equal_pairs() -> None:
-    batch = make_batch("positions")
-    actions = torch.tensor([[[1, 1, 2, 3], [1, 1, 1, 1]]]).expand(3, 2, 4).clone()
-    valid = torch.ones(3, 2, 4, dtype=torch.bool)
-    valid[2, 0] = torch.tensor([True, True, False, False])  # 1 1: agree
-    valid[2, 1, 1:] = False  # a single member: no pair
-    metrics = metrics_of(batch, actions=actions, valid=valid)
-    # Ordered pairs: 2 of 12 in the first kind of state, 12 of 12 in the second.
-    assert metrics["policy/action_agreement"] == pytest.approx((2 * 2 / 12 + 2 + 1) / 5)
-
-
-def test_games_agree_at_their_first_ply_only() -> None:
-    batch = make_batch("games")
-    actions = torch.zeros(3, 4, 2, dtype=torch.int64)
-    actions[..., 0] = torch.tensor([[5, 5, 7, 7], [1, 2, 3, 4], [9, 9, 9, 9]])
-    metrics = metrics_of(batch, actions=actions)
-    assert metrics["policy/action_agreement"] == pytest.approx((4 / 12 + 0 + 1) / 3)
-    permuted = metrics_of(batch, actions=actions[:, [3, 0, 2, 1]])["policy/action_agreement"]
-    assert permuted == pytest.approx(metrics["policy/action_agreement"])
-
-
-def test_centipawn_steps_are_after_minus_before_of_the_mover() -> None:
-    batch = make_batch("positions")
-    before = torch.tensor([[100, -50]] * 3, dtype=torch.int32)
-    score = torch.zeros(3, 2, 4, dtype=torch.int32)
-    score[0, 0] = torch.tensor([150, 100, -100, 10_000])
-    valid = torch.zeros(3, 2, 4, dtype=torch.bool)
-    valid[0, 0] = True
-    metrics = metrics_of(batch, before_cp=before, score_cp=score, valid=valid)
-    steps = torch.tensor([50.0, 0.0, -200.0, 9_900.0])
-    assert metrics["rollout/step_cp_mean"] == pytest.approx(steps.mean().item())
-    assert metrics["rollout/step_cp_std"] == pytest.approx(steps.std(correction=0).item())
-    assert metrics["rollout/step_cp_abs_mean"] == pytest.approx(steps.abs().mean().item())
-    without = metrics_of(batch)
-    assert not any(name.startswith("rollout/step_cp") for name in without)
-
-
-def test_best_median_and_ninetieth_percentile_look_at_valid_samples_only() -> None:
-    batch = make_batch("positions")
-    rewards = torch.arange(24.0).reshape(3, 2, 4)
-    valid = rewards < 20
-    rewards[~valid] = math.nan
-    metrics = batch_metrics(with_fields(batch, rewards=rewards, valid=valid), rewards)
-    assert metrics["rollout/reward_best"] == 19.0
-    assert metrics["rollout/reward_median"] == 9.0  # 10 of 20 samples are at most 9
-    assert metrics["rollout/reward_p90"] == 17.0  # 18 of 20 samples are at most 17
-    assert all(math.isfinite(value) for value in metrics.values())
-
-
-def test_the_entropy_bound_is_of_the_states_that_the_entropy_is_of() -> None:
-    batch = make_batch("positions")
-    num_legal = torch.tensor([[1, 3], [6, 2], [5, 5]])
-    legal = torch.arange(6) < num_legal.unsqueeze(-1)
-    valid = torch.ones(3, 2, 4, dtype=torch.bool)
-    valid[2, 0] = False
-    even = torch.zeros(3, 2, 6).masked_fill(~legal, -math.inf).log_softmax(-1)
-    metrics = metrics_of(
-        batch,
-        legal_ids=torch.arange(6).expand(3, 2, 6).masked_fill(~legal, -1).to(torch.int16),
-        old_legal_logprobs=even,
-        slots=torch.zeros_like(batch.slots),
-        valid=valid,
-    )
-    bound = (math.log(3) + math.log(6) + math.log(2) + math.log(5)) / 4
-    assert metrics["policy/entropy_bound"] == pytest.approx(bound, abs=1e-15)
-    assert metrics["policy/entropy"] == pytest.approx(bound)
-
-
-def test_the_median_of_all_scored_moves_weighs_each_by_its_probability() -> None:
-    batch = make_batch("positions")
-    probs = torch.tensor([0.4, 0.3, 0.1, 0.1, 0.05, 0.05]).expand(3, 2, 6)
-    batch = with_fields(
-        batch,
-        legal_ids=torch.arange(6).expand(3, 2, 6).to(torch.int16),
-        old_legal_logprobs=probs.log(),
-    )
-    exact = all_moves(batch, torch.arange(6.0).expand(3, 2, 6))
-    assert batch_metrics(exact, exact.rewards)["rollout/reward_median"] == 1.0
 
 
 def test_equal_rewards_of_all_moves_are_a_group_without_spread() -> None:

@@ -1,8 +1,7 @@
-"""The line of the learner's log-odds over the sampler's, and the share of groups of one move, by hand."""
+"""The line of the learner's log-odds over the sampler's, by hand."""
 
 from __future__ import annotations
 
-import dataclasses
 import math
 
 import pytest
@@ -20,17 +19,6 @@ def line(learner: list[list[float]], sampler: list[list[float]]) -> tuple[float,
     found = log_odds_line(torch.tensor(learner), torch.tensor(sampler))
     assert set(found) == {"ratio/log_odds_slope", "ratio/log_odds_residual"}
     return tuple(float(value) for value in found.values())  # type: ignore[return-value]
-
-
-def test_a_multiple_of_the_samplers_log_odds_is_a_slope_and_no_residual() -> None:
-    # Less their means: (1, 0, -1) and (2, 0, -2).
-    assert line([[-1.0, -3.0, -5.0]], [[-1.0, -2.0, -3.0]]) == (2.0, 0.0)
-
-
-def test_what_no_multiple_explains_is_the_residual() -> None:
-    # Less their means: x = (1, 0, -1), y = (1, 1, -2); b = 3 / 2, and (-.5, 1, -.5) is left of three values.
-    slope, residual = line([[-1.0, -1.0, -4.0]], [[-1.0, -2.0, -3.0]])
-    assert slope == pytest.approx(1.5) and residual == pytest.approx(math.sqrt(1.5 / 3))
 
 
 def test_one_line_goes_through_all_states_and_padding_counts_for_nothing() -> None:
@@ -69,25 +57,6 @@ def test_a_temperature_alone_is_its_ratio_in_float32(temperature: float) -> None
     found = log_odds_line(learner, sampler)
     assert float(found["ratio/log_odds_slope"]) == pytest.approx(1 / temperature, rel=1e-5)
     assert float(found["ratio/log_odds_residual"]) < 1e-6
-
-
-def single(slots: list[list[list[int]]], valid: list[list[list[bool]]]) -> float:
-    batch = make_batch("positions")
-    changed = {"slots": torch.tensor(slots), "valid": torch.tensor(valid)}
-    batch = dataclasses.replace(batch, **changed)  # type: ignore[arg-type]
-    metrics = batch_metrics(batch, torch.zeros_like(batch.rewards))
-    return metrics["rollout/single_move_fraction"]
-
-
-ALL, NONE = [True] * 4, [False] * 4
-
-
-def test_groups_of_one_move_are_counted_among_those_with_two_samples() -> None:
-    one, two = [0, 0, 0, 0], [0, 1, 0, 0]
-    assert single([[one, two], [two, two], [one, two]], [[ALL, ALL]] * 3) == pytest.approx(2 / 6)
-    # The sample with another move does not count; one group has a single sample, and one none.
-    valid = [[ALL, [True, False, True, True]], [[True, *NONE[1:]], NONE], [ALL, ALL]]
-    assert single([[one, two], [one, one], [two, two]], valid) == pytest.approx(2 / 4)
 
 
 def test_other_moves_of_a_group_are_absent_where_all_moves_are_scored_or_games_are_played() -> None:
