@@ -78,13 +78,17 @@ def test_an_unknown_scale_and_differing_shapes_are_refused() -> None:
         group_relative(rewards, torch.ones(3, dtype=torch.bool), -1, "none")
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("scale", ["none", "group", "batch"])
-def test_equal_rewards_have_exactly_no_advantage_whatever_the_group_size(scale: str) -> None:
+def test_equal_rewards_have_exactly_no_advantage_whatever_the_group_size(
+    scale: str, dtype: torch.dtype
+) -> None:
     generator = torch.Generator().manual_seed(0)
     for group_size in range(2, 17):
-        rewards = torch.randn(200, 1, generator=generator).expand(200, group_size)
-        advantages = group_relative(rewards, torch.ones_like(rewards, dtype=torch.bool), -1, scale)
-        assert not advantages.any()
+        rewards = torch.randn(200, 1, generator=generator, dtype=dtype).expand(200, group_size)
+        valid = torch.ones_like(rewards, dtype=torch.bool)
+        assert not group_relative(rewards, valid, -1, scale).any()
+        assert not leave_one_out(rewards, valid, -1).any()
 
 
 @pytest.mark.parametrize("scale", ["none", "group", "batch"])
