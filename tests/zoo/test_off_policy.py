@@ -66,14 +66,14 @@ def test_where_the_policy_has_not_moved_it_has_the_score_function_s_gradient(
     torch.testing.assert_close(batch.losses(algorithm)[1], expected, rtol=1e-12, atol=1e-14)
 
 
-@pytest.mark.parametrize("name", ["grpo", "cispo", "aspo", "ce_gppo", "erc", "steer"])
-def test_a_controller_moves_the_bounds(name: str) -> None:
-    make = algorithms.ALGORITHMS[name]
-    set_wide: Any = make(clip_range=0.5, clip_range_high=1.0)  # type: ignore[call-arg]
-    batch = off_policy(make())
-    wide = batch.losses(make(), Controls(clip_low=0.5, clip_high=1.0))
-    assert torch.equal(wide[1], batch.losses(set_wide)[1])
-    assert not torch.equal(wide[1], batch.losses(make())[1])
+@pytest.mark.parametrize("name", ["grpo", "cispo", "aspo", "ce_gppo", "erc", "steer", "ppo"])
+def test_a_controller_moves_each_bound(name: str) -> None:
+    make: Any = algorithms.ALGORITHMS[name]
+    batch = off_policy(make(), seed=11)  # some samples are beyond either bound
+    for low, high in ((0.5, 0.2), (0.2, 1.0)):
+        moved = batch.losses(make(), Controls(clip_low=low, clip_high=high))[1]
+        assert torch.equal(moved, batch.losses(make(clip_range=low, clip_range_high=high))[1])
+        assert not torch.equal(moved, batch.losses(make())[1])
 
 
 @pytest.mark.parametrize("name", ["aepo", "maxrl", "pass_at_k", "w_reinforce"])

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -13,11 +12,9 @@ from stable_baselines3.common.buffers import RolloutBuffer
 from torch import Tensor
 
 from algorithms.core.advantages import alive, ended, gae
-from algorithms.core.algorithm import Controls
 from algorithms.core.batch import RolloutBatch
 from algorithms.ppo import PPO
 from algorithms.testing.cases import noise_like, random_case
-from tests.zoo.case_loss import batch_loss
 
 
 def sb3_advantages(
@@ -126,25 +123,6 @@ def test_a_critic_that_knows_the_return_leaves_no_advantage(form: str, seed: int
         torch.testing.assert_close(advantages, torch.zeros_like(advantages), rtol=0, atol=1e-12)
 
 
-def test_with_expected_values_the_one_ply_advantages_average_to_zero_under_the_policy() -> None:
-    algorithm = PPO(group_size=4, gamma=0.0)
-    case = random_case(algorithm, dtype=torch.float64)
-    probs = case.batch.old_legal_logprobs.exp()
-    table = noise_like(probs)
-    values = (probs * table).sum(-1)
-    width = probs.shape[-1]
-    everything = dataclasses.replace(
-        case.batch,
-        values=values,
-        rewards=table,
-        slots=torch.arange(width).expand_as(probs),
-        **dict.fromkeys(("actions", "old_logprobs"), torch.zeros_like(probs)),
-        **dict.fromkeys(("terminated", "valid"), case.batch.legal_ids >= 0),
-    )
-    advantages = algorithm.advantages(everything)
-    torch.testing.assert_close((probs * advantages).sum(-1), torch.zeros_like(values))
-
-
 def test_the_return_is_the_advantage_plus_the_value() -> None:
     """What the critic is trained on with gae_lambda 1 and no end: all rewards to come."""
     batch = game_case("games", 0)
@@ -163,49 +141,3 @@ def test_the_return_is_the_advantage_plus_the_value() -> None:
     )
     advantages = PPO(gamma=0.9, gae_lambda=1.0).advantages(wrong)
     torch.testing.assert_close(advantages + wrong.values, batch.values)
-
-
-def test_one_sample_and_several_agree_at_gamma_0() -> None:
-    batch = random_case(PPO(group_size=4, gamma=0.0)).batch
-    several = PPO(group_size=4, gamma=0.0).advantages(batch)
-    by_member = ("slots", "actions", "old_logprobs", "rewards", "terminated", "valid")
-    for member in range(4):
-        kept = {name: getattr(batch, name)[..., member : member + 1] for name in by_member}
-        one = PPO(gamma=0.0).advantages(dataclasses.replace(batch, **kept))
-        torch.testing.assert_close(one, several[..., member : member + 1])
-
-
-def test_normalised_advantages_do_not_depend_on_the_reward_s_unit_or_offset() -> None:
-    case = random_case(PPO(), dtype=torch.float64)
-    scaled = 100.0 * case.advantages() + 7.0
-    moved = case.logits + noise_like(case.logits)
-    torch.testing.assert_close(
-        batch_loss(case, moved, advantages=scaled), batch_loss(case, moved), rtol=1e-6, atol=0
-    )
-    raw = dataclasses.replace(case, algorithm=PPO(normalize_advantages=False))
-    assert float(batch_loss(raw, moved, advantages=scaled)) != pytest.approx(
-        float(batch_loss(raw, moved))
-    )
-
-
-def test_a_larger_upper_bound_in_controls_lets_a_larger_ratio_through() -> None:
-    case = random_case(PPO(normalize_advantages=False), dtype=torch.float64, temperature=1.0)
-    moved = case.logits + 0.4 * torch.nn.functional.one_hot(
-        case.flat.slots[:, 0], case.logits.shape[-1]
-    )
-    advantages = torch.ones_like(case.advantages())
-
-    def used(make: Callable[[], Controls]) -> int:
-        logits = moved.clone().requires_grad_()
-        (gradient,) = torch.autograd.grad(batch_loss(case, logits, make(), advantages), logits)
-        return int(gradient.any(-1).sum())
-
-    narrow = used(lambda: Controls(clip_low=0.2, clip_high=0.05))
-    assert narrow < used(case.algorithm.controls) < used(Controls)
-
-
-def test_several_samples_of_a_position_need_gamma_0_and_whole_games_do_not() -> None:
-    algorithm = PPO(group_size=4)
-    with pytest.raises(ValueError, match=r"gamma is 0\.99 with 4 samples per position"):
-        algorithm.advantages(random_case(algorithm).batch)
-    assert algorithm.advantages(random_case(algorithm, "games").batch).any()
