@@ -6,12 +6,10 @@ import math
 from typing import Any
 
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from algorithms.aspo import ASPO
-from algorithms.grpo import GRPO
 from tests.zoo.by_formula import off_policy, one_sample
 
 
@@ -61,37 +59,3 @@ def test_hand_computed_losses_and_gradients(ratio: float, advantage: float, weig
     loss, gradient = one_sample(ASPO(), ratio, advantage, prob=0.2)
     assert gradient == pytest.approx(-weight * advantage)
     assert loss == pytest.approx(-weight * advantage * math.log(0.2))
-
-
-def slopes(batch: Any, algorithm: Any) -> torch.Tensor:
-    """`[N, K]` d loss / d log pi of each sample."""
-    logprobs = batch.case.dist(batch.logits).gather(batch.flat.slots).detach().requires_grad_()
-
-    class Chosen:
-        def gather(self, slots: torch.Tensor) -> torch.Tensor:
-            return logprobs
-
-    dist: Any = Chosen()
-    loss = algorithm.policy_loss(dist, batch.flat, batch.advantages, algorithm.controls()).loss
-    return torch.autograd.grad(loss.sum(), logprobs)[0]
-
-
-def test_bad_moves_have_ppo_s_gradient_and_good_ones_the_inverse_of_its_weight() -> None:
-    algorithm = ASPO(dual_clip=None)
-    batch = off_policy(algorithm)
-    found, ppo = slopes(batch, algorithm), slopes(batch, GRPO())
-    valid, good, bad = batch.flat.valid, batch.advantages > 0, batch.advantages < 0
-    torch.testing.assert_close(found[valid & bad], ppo[valid & bad], rtol=1e-12, atol=0)
-    assert torch.equal((found == 0)[valid], (ppo == 0)[valid])
-    kept = valid & good & (ppo != 0)
-    product = (found * ppo)[kept]  # (A / r) (A r)
-    torch.testing.assert_close(product, batch.advantages[kept].square(), rtol=1e-12, atol=0)
-
-
-def test_a_weight_beyond_the_dual_clip_keeps_its_gradient() -> None:
-    batch = off_policy(ASPO())
-    found, free = slopes(batch, ASPO()), slopes(batch, ASPO(dual_clip=None))
-    beyond = batch.flat.valid & (free.abs() > 3.0001 * batch.advantages.abs())
-    for sign in (batch.advantages > 0, batch.advantages < 0):
-        assert (beyond & sign).any()
-    torch.testing.assert_close(found[beyond], -3 * batch.advantages[beyond], rtol=1e-12, atol=0)

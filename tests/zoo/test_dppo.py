@@ -10,7 +10,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from algorithms.cispo import CISPO
 from algorithms.dppo import DPPO, Divergence, divergence_gate
 from tests.zoo.by_formula import off_policy, one_sample
 from tests.zoo.by_state import gate_of
@@ -98,44 +97,6 @@ def test_a_threshold_may_be_reached_and_not_passed() -> None:
         return divergence_gate(pi, mu, one, valid, "tv", threshold, threshold).item()
 
     assert gate(moved) == 1.0 and gate(math.nextafter(moved, 0)) == 0.0
-
-
-@pytest.mark.parametrize("form", ["positions", "games"])
-def test_without_a_threshold_it_is_cispo_to_the_last_bit(form: str) -> None:
-    cispo = CISPO(clip_range=1.0, clip_range_high=3.0)
-    batch = off_policy(cispo, form, moved=3.0)
-    assert (batch.ratios() > 4).any()
-    by_kl = DPPO(divergence="kl", divergence_low=math.inf, ratio_cap=4.0)
-    for algorithm in (DPPO(divergence_low=1.0, ratio_cap=4.0), by_kl):
-        for found, expected in zip(batch.losses(algorithm), batch.losses(cispo), strict=True):
-            assert torch.equal(found, expected)
-
-
-@given(
-    logprob=st.floats(-12, -1e-6),
-    old_logprob=st.floats(-12, -1e-6),
-    advantage=st.sampled_from([-1.0, 1.0]),
-    bound=st.floats(0.01, 1.0),
-)
-@settings(max_examples=200, deadline=None)
-def test_with_ppo_s_bound_as_threshold_it_keeps_whatever_ppo_keeps(
-    logprob: float, old_logprob: float, advantage: float, bound: float
-) -> None:
-    pi, mu, sign = (
-        torch.tensor([[each]], dtype=torch.float64) for each in (logprob, old_logprob, advantage)
-    )
-    ratio = math.exp(logprob - old_logprob)
-    valid = torch.ones(1, 1, dtype=torch.bool)
-    if ratio < (1 + bound) * (1 - 1e-9) if advantage > 0 else ratio > (1 - bound) * (1 + 1e-9):
-        assert divergence_gate(pi, mu, sign, valid, "tv", bound, bound).item() == 1.0
-
-
-@pytest.mark.parametrize("divergence", ["tv", "kl"])
-def test_a_policy_that_has_not_moved_is_not_masked(divergence: Divergence) -> None:
-    algorithm = DPPO(divergence=divergence)
-    batch = off_policy(algorithm, moved=0.0)
-    gate = gate_of(algorithm, batch.case.dist(batch.logits), batch.flat, batch.advantages)
-    assert torch.equal(gate, batch.flat.valid.double())
 
 
 def test_a_move_that_is_forced_or_has_no_advantage_always_passes() -> None:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from typing import Any
 
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from algorithms.core.losses import clipped_ratio
 from algorithms.grpo import GRPO
 from algorithms.ppo import PPO
 from tests.zoo.by_formula import off_policy, one_sample
@@ -58,40 +55,3 @@ def test_hand_computed_losses_and_gradients(
 ) -> None:
     measured = one_sample(algorithm, ratio, advantage)
     assert measured == (pytest.approx(loss), pytest.approx(gradient))
-
-
-@pytest.mark.parametrize("cls", [GRPO, PPO])
-def test_none_leaves_loss_and_gradient_as_they_were_to_the_last_bit(cls: Any) -> None:
-    plain, never = cls(), cls(dual_clip=1e12)
-    batch = off_policy(plain)
-    logits = batch.logits.clone().requires_grad_()
-    logprobs = batch.case.dist(logits).gather(batch.flat.slots)
-    expected = clipped_ratio(logprobs, batch.flat.old_logprobs, batch.advantages, 0.2, 0.2)
-    total = torch.where(batch.flat.valid, batch.weights * expected, 0.0).sum()
-    (gradient,) = torch.autograd.grad(total, logits)
-    for algorithm in (plain, never):
-        found = batch.losses(algorithm)
-        assert torch.equal(found[0], expected.detach())
-        assert torch.equal(found[1], gradient)
-
-
-def test_the_dual_clip_bounds_what_is_lost_and_takes_the_gradient_of_these_samples_alone() -> None:
-    batch = off_policy(GRPO())
-    plain, bounded = batch.losses(GRPO()), batch.losses(GRPO(dual_clip=1.5))
-    beyond = batch.flat.valid & (batch.advantages < 0) & (batch.ratios() > 1.5)
-    assert beyond.any() and not beyond.all()
-    assert torch.equal(plain[0][~beyond], bounded[0][~beyond])
-    assert torch.equal(bounded[0][beyond], -1.5 * batch.advantages[beyond])
-    assert (plain[0][beyond] > bounded[0][beyond]).all()
-
-
-def test_where_the_policy_has_not_moved_the_dual_clip_changes_nothing() -> None:
-    batch = off_policy(GRPO(), moved=0.0)
-    for plain, bounded in zip(
-        batch.losses(GRPO()), batch.losses(GRPO(dual_clip=1.01)), strict=True
-    ):
-        assert torch.equal(plain, bounded)
-
-
-def test_dual_clip_is_a_setting_of_the_instance_and_no_control() -> None:
-    assert dataclasses.replace(GRPO(), dual_clip=3.0).controls() == GRPO().controls()

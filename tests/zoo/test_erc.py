@@ -5,16 +5,13 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
 from algorithms.core.batch import FlatBatch
-from algorithms.core.distribution import MaskedCategorical
 from algorithms.erc import ERC
-from algorithms.grpo import GRPO
 from tests.regularization.regularizer_cases import flat_batch, policy
 from tests.zoo.by_state import (
     Array,
@@ -79,45 +76,9 @@ def test_by_hand_a_state_that_sharpened_from_even_odds_is_left_out() -> None:
     assert gate_of(wider, policy(logits, batch), batch, advantages).tolist() == [[1.0], [1.0]]
 
 
-def test_at_the_policy_that_sampled_it_is_dr_grpo() -> None:
-    logits, batch, advantages = made_up(3, 0.0)
-    found = loss_and_gradient(ERC(), logits, batch, advantages)
-    plain = loss_and_gradient(GRPO(), logits, batch, advantages)
-    assert torch.equal(found[0], plain[0]) and torch.equal(found[1], plain[1])
-
-
-@pytest.mark.parametrize("moved", [0.0, 0.5, 3.0])
-def test_without_bounds_it_is_the_clipped_ratio_bit_for_bit(moved: float) -> None:
-    logits, batch, advantages = made_up(4, moved)
-    neutral = ERC(entropy_ratio_low=0.0, entropy_ratio_high=math.inf)
-    found = loss_and_gradient(neutral, logits, batch, advantages)
-    plain = loss_and_gradient(GRPO(), logits, batch, advantages)
-    assert torch.equal(found[0], plain[0]) and torch.equal(found[1], plain[1])
-
-
-def test_a_state_with_one_legal_move_passes_and_is_finite() -> None:
-    logits, batch, advantages = made_up(5, 1.0)
-    only = int((batch.legal.sum(-1) == 1).nonzero())
-    gate = gate_of(ERC(), policy(logits, batch), batch, advantages)
-    assert bool((gate[only] == 1).all())
-    loss, gradient = loss_and_gradient(ERC(), logits, batch, advantages)
-    assert bool(loss.isfinite().all()) and bool(gradient.isfinite().all())
-    assert not gradient[only].any()
-
-
 def test_a_policy_that_became_certain_of_a_move_is_left_out_and_finite() -> None:
     legal = torch.ones(1, 3, dtype=torch.bool)
     batch = flat_batch(torch.zeros(1, 3), legal, torch.tensor([[0]]), temperature=1.0)
     logits = torch.tensor([[200.0, 0.0, 0.0]], requires_grad=True)
     loss, gradient = loss_and_gradient(ERC(), logits, batch, torch.ones(1, 1))
     assert not loss.any() and not gradient.any()
-
-
-def test_the_rollout_s_temperature_is_that_of_both_entropies() -> None:
-    legal = torch.ones(1, 3, dtype=torch.bool)
-    logits = torch.tensor([[2.0, 0.0, -1.0]]).double()
-    batch = flat_batch(logits, legal, torch.tensor([[0]]), temperature=2.0)
-    narrow = ERC(entropy_ratio_low=1 - 1e-9, entropy_ratio_high=1 + 1e-9)
-    ones = torch.ones(1, 1).double()
-    assert gate_of(narrow, MaskedCategorical(logits, legal, 2.0), batch, ones).item() == 1
-    assert gate_of(narrow, MaskedCategorical(logits, legal, 1.0), batch, ones).item() == 0

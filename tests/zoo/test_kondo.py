@@ -15,7 +15,6 @@ from torch import Tensor
 
 from algorithms.core.batch import FlatBatch, blank_batch
 from algorithms.kondo import Kondo
-from algorithms.reinforce import Reinforce
 from tests.regularization.regularizer_cases import flat_batch, policy
 from tests.zoo.by_state import (
     Array,
@@ -98,47 +97,6 @@ def test_by_hand_the_unlikely_good_move_is_kept_and_the_unlikely_bad_one_left_ou
     assert kept(Kondo(rate=0.5), 0.74) == [1, 0, 1, 0]
     assert kept(Kondo(rate=0.5), 0.75) == [1, 0, 0, 0]
     assert kept(Kondo(rate=0.5), 0.25) == [1, 0, 1, 1]
-
-
-def test_the_gate_uses_the_learner_s_surprisal() -> None:
-    legal = torch.ones(1, 2, dtype=torch.bool)
-    batch = flat_batch(torch.zeros(1, 2).double(), legal, torch.tensor([[0, 1]]), temperature=1.0)
-    learner, ones = torch.tensor([[2.0, 0.0]]).double(), torch.ones(1, 2).double()
-    gate = gate_of(Kondo(mode="top", rate=0.5), policy(learner, batch), batch, ones)
-    assert gate.tolist() == [[0.0, 1.0]]
-
-
-def test_the_mean_of_the_draws_is_the_gate_of_delightful_policy_gradient_at_that_price() -> None:
-    logits, batch, advantages = made_up(1, 0.3)
-    algorithm, draws = Kondo(rate=0.4, eta=0.5), 1000
-    total = torch.zeros(batch.slots.shape, dtype=torch.float64)
-    for i in range(draws):
-        uniforms = torch.full(batch.slots.shape, (i + 0.5) / draws, dtype=torch.float64)
-        drawn = dataclasses.replace(batch, uniforms=uniforms)
-        total += gate_of(algorithm, policy(logits, drawn), drawn, advantages)
-    delight = -(advantages * policy(logits, batch).gather(batch.slots)).detach().numpy()
-    price = np.quantile(delight[batch.valid.numpy()], 0.6)
-    odds = np.where(batch.valid.numpy(), 1 / (1 + np.exp(-(delight - price) / 0.5)), 0.0)
-    np.testing.assert_allclose((total / draws).numpy(), odds, atol=0.5 / draws + 1e-12)
-
-
-@pytest.mark.parametrize("moved", [0.0, 0.5, 3.0])
-def test_at_rate_1_the_top_is_the_score_function_bit_for_bit(moved: float) -> None:
-    logits, batch, advantages = made_up(4, moved)
-    found = loss_and_gradient(Kondo(mode="top", rate=1.0), logits, batch, advantages)
-    plain = loss_and_gradient(Reinforce(), logits, batch, advantages)
-    assert torch.equal(found[0], plain[0]) and torch.equal(found[1], plain[1])
-
-
-def test_what_is_kept_has_weight_1_at_the_policy_that_sampled_and_later() -> None:
-    for moved in (0.0, 1.0):
-        logits, batch, advantages = made_up(3, moved)
-        gate = gate_of(Kondo(), policy(logits, batch), batch, advantages)
-        assert set(gate.flatten().tolist()) == {0.0, 1.0}
-        _, gradient = loss_and_gradient(Kondo(), logits, batch, advantages)
-        slopes = -(gate * torch.where(batch.valid, advantages, 0.0)).numpy()
-        expected = gradient_of(states_of(logits, batch), slopes, batch.temperature)
-        np.testing.assert_allclose(gradient.numpy(), expected, rtol=1e-10, atol=1e-13)
 
 
 def test_samples_that_are_left_out_still_count_in_the_mean() -> None:

@@ -14,11 +14,9 @@ from numpy.typing import NDArray
 
 from algorithms.core.batch import FlatBatch
 from algorithms.core.distribution import MaskedCategorical
-from algorithms.grpo import GRPO
 from algorithms.lp_reg import LpReg, lp_reg, protected, proxy
 from algorithms.testing.cases import noise_like, random_case
 from tests.regularization.regularizer_cases import flat_batch
-from tests.zoo.case_loss import batch_gradient, batch_loss
 
 Array = NDArray[np.float64]
 
@@ -117,55 +115,6 @@ def test_a_hand_computed_case() -> None:
     one = dataclasses.replace(algorithm, lp_fraction=0.5)
     loss = one.policy_loss(dist, batch, advantages, one.controls()).loss[0].tolist()
     assert loss[0] == pytest.approx(0.4 * 0.05 / 0.196)
-
-
-@pytest.mark.parametrize("form", ["positions", "games"])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_without_protected_samples_it_is_grpo_bit_for_bit(form: str, dtype: torch.dtype) -> None:
-    ours = LpReg(lp_fraction=0.0)
-    grpo = GRPO(
-        clip_range=1.0, clip_range_high=9.0, advantage_scale="none", reduction="sample_mean"
-    )
-    found = []
-    for algorithm in (ours, grpo):
-        case = random_case(algorithm, form, seed=3, dtype=dtype)
-        logits = (case.logits + 2 * noise_like(case.logits)).requires_grad_()
-        loss = batch_loss(case, logits)
-        found.append((loss, *torch.autograd.grad(loss, logits)))
-    assert torch.equal(found[0][0], found[1][0])
-    assert torch.equal(found[0][1], found[1][1])
-
-
-def test_at_the_policy_that_sampled_the_pull_is_that_of_the_mass_which_the_filter_drops() -> None:
-    algorithm = LpReg(lp_fraction=1.0, lp_coef=0.5, min_p=0.3)
-    case = random_case(algorithm, seed=5, dtype=torch.float64)
-    probs = softmax(case.logits.numpy(), case.flat.legal.numpy(), case.flat.temperature)
-    kept = probs >= 0.3 * probs.max(-1, keepdims=True)
-    mass = np.where(kept, probs, 0.0).sum(-1)
-    advantages = case.advantages()
-    weights = -advantages.numpy()
-    slots = case.flat.slots.numpy()
-    spared = (weights > 0) & np.take_along_axis(kept, slots, -1) & (mass < 1 - 1e-12)[:, None]
-    weights = weights + np.where(spared, 0.5 * (1 - 1 / mass)[:, None], 0.0)
-    expected = np.zeros_like(probs)
-    for n, k in np.ndindex(*slots.shape):
-        one_hot = np.arange(probs.shape[1]) == slots[n, k]
-        expected[n] += weights[n, k] * (one_hot - probs[n]) / case.flat.temperature / slots.size
-    assert spared.any()
-    np.testing.assert_allclose(batch_gradient(case).numpy(), expected, rtol=1e-9, atol=1e-12)
-
-
-def test_a_gradient_step_on_the_pull_alone_brings_a_fallen_move_nearer_to_the_proxy() -> None:
-    learner = torch.tensor([[0.0, 0.0, -2.0]], dtype=torch.float64, requires_grad=True)
-    legal, slots = torch.ones(1, 3, dtype=torch.bool), torch.tensor([[2]])
-    batch = flat_batch(torch.zeros(1, 3, dtype=torch.float64), legal, slots, temperature=1.0)
-    algorithm = LpReg(lp_fraction=1.0)
-    dist = MaskedCategorical(learner, legal, 1.0)
-    tiny = torch.full((1, 1), -1e-12, dtype=torch.float64)
-    loss = algorithm.policy_loss(dist, batch, tiny, algorithm.controls()).loss.sum()
-    (gradient,) = torch.autograd.grad(loss, learner)
-    after = torch.softmax(learner.detach() - 0.1 * gradient, -1)[0, 2]
-    assert float(dist.probs[0, 2].detach()) < float(after) < 1 / 3
 
 
 def test_invalid_samples_and_good_ones_are_never_protected_whatever_they_hold() -> None:

@@ -10,9 +10,24 @@ import pytest
 import torch
 
 import algorithms
+from algorithms.aepo import AEPO
+from algorithms.bapo import BAPO
+from algorithms.ce_gppo import CEGPPO
+from algorithms.cispo import CISPO
 from algorithms.core.algorithm import Controls
 from algorithms.core.losses import score_function
+from algorithms.dppo import DPPO
+from algorithms.erc import ERC
 from algorithms.grpo import GRPO
+from algorithms.kondo import Kondo
+from algorithms.lp_reg import LpReg
+from algorithms.maxrl import MaxRL
+from algorithms.pass_at_k import PassAtK
+from algorithms.ppo import PPO
+from algorithms.reinforce import Reinforce
+from algorithms.steer import STEER
+from algorithms.testing.cases import forms_of
+from algorithms.w_reinforce import WReinforce
 from tests.zoo.by_formula import off_policy
 from tests.zoo.by_state import gate_of
 
@@ -76,10 +91,36 @@ def test_a_controller_moves_each_bound(name: str) -> None:
         assert not torch.equal(moved, batch.losses(make())[1])
 
 
-@pytest.mark.parametrize("name", ["aepo", "maxrl", "pass_at_k", "w_reinforce"])
-def test_of_given_advantages_the_loss_is_grpo_s_to_the_bit(name: str) -> None:
-    algorithm, grpo = algorithms.ALGORITHMS[name](), GRPO(reduction="sample_mean")
-    batch = off_policy(algorithm)
-    assert torch.equal(algorithm.weights(batch.case.batch), grpo.weights(batch.case.batch))
-    for one, other in zip(batch.losses(algorithm), batch.losses(grpo), strict=True):
-        assert torch.equal(one, other)
+CLIPPED = GRPO(reduction="sample_mean")
+WIDER = GRPO(clip_range_high=0.3, reduction="sample_mean")
+UNCLIPPED = GRPO(clip_range=1.0, clip_range_high=math.inf, reduction="sample_mean")
+CAPPED = CISPO(clip_range=1.0, clip_range_high=3.0)
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "plain"),
+    [
+        (AEPO(), CLIPPED),
+        (MaxRL(), CLIPPED),
+        (PassAtK(), CLIPPED),
+        (WReinforce(), CLIPPED),
+        (PPO(), CLIPPED),
+        (ERC(entropy_ratio_low=0.0, entropy_ratio_high=math.inf), CLIPPED),
+        (STEER(weight_min=1.0, weight_max=1.0), CLIPPED),
+        (GRPO(dual_clip=1e12, reduction="sample_mean"), CLIPPED),
+        (BAPO(clip_range=0.2, clip_range_high=0.3, balance=0.0), WIDER),
+        (BAPO(clip_range=0.2, clip_range_high=0.3, clip_range_high_max=0.3, balance=9.0), WIDER),
+        (CEGPPO(clip_range=1.0, clip_range_high=math.inf), UNCLIPPED),
+        (LpReg(lp_fraction=0.0), GRPO(clip_range=1.0, clip_range_high=9.0, reduction="sample_mean")),
+        (DPPO(divergence_low=1.0, ratio_cap=4.0), CAPPED),
+        (DPPO(divergence="kl", divergence_low=math.inf, ratio_cap=4.0), CAPPED),
+        (Kondo(mode="top", rate=1.0), Reinforce()),
+    ],
+)  # fmt: skip
+def test_of_given_advantages_the_loss_is_another_s_to_the_bit(algorithm: Any, plain: Any) -> None:
+    for form in forms_of(algorithm):
+        batch = off_policy(algorithm, form, moved=3.0)
+        assert torch.equal(algorithm.weights(batch.case.batch), plain.weights(batch.case.batch))
+        for one, other in zip(batch.losses(algorithm), batch.losses(plain), strict=True):
+            valid = batch.flat.valid if one.shape == batch.flat.valid.shape else slice(None)
+            assert torch.equal(one[valid], other[valid])

@@ -5,14 +5,12 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
 from algorithms.core.batch import FlatBatch
-from algorithms.grpo import GRPO
 from algorithms.steer import STEER
 from tests.regularization.regularizer_cases import flat_batch, policy
 from tests.zoo.by_state import (
@@ -83,22 +81,6 @@ def test_by_hand_even_odds_change_no_entropy_and_the_rare_good_move_changes_it_m
     torch.testing.assert_close(gate, expected)
 
 
-def test_the_entropy_is_that_of_the_policy_that_sampled() -> None:
-    logits, batch, advantages = made_up(2, 1.0)
-    gate = gate_of(STEER(), policy(logits, batch), batch, advantages)
-    found = sizes(states_of(logits, batch), advantages)
-    largest, smallest = max(found, key=found.__getitem__), min(found, key=found.__getitem__)
-    assert gate[largest].item() == pytest.approx(0.8) and gate[smallest].item() == 1.2
-
-
-@pytest.mark.parametrize("moved", [0.0, 0.5, 3.0])
-def test_with_both_weights_1_it_is_the_clipped_ratio_bit_for_bit(moved: float) -> None:
-    logits, batch, advantages = made_up(4, moved)
-    found = loss_and_gradient(STEER(weight_min=1.0, weight_max=1.0), logits, batch, advantages)
-    plain = loss_and_gradient(GRPO(), logits, batch, advantages)
-    assert torch.equal(found[0], plain[0]) and torch.equal(found[1], plain[1])
-
-
 def test_where_all_changes_are_equal_the_weight_is_the_middle() -> None:
     logits, batch, advantages = made_up(5, 0.4)
     gate = gate_of(
@@ -108,11 +90,3 @@ def test_where_all_changes_are_equal_the_weight_is_the_middle() -> None:
         torch.zeros_like(advantages),
     )
     torch.testing.assert_close(gate, 0.7 * batch.valid.double())
-
-
-def test_a_forced_move_has_the_largest_weight_and_no_gradient() -> None:
-    logits, batch, advantages = made_up(5, 1.0)
-    only = int((batch.legal.sum(-1) == 1).nonzero())
-    gate = gate_of(STEER(), policy(logits, batch), batch, advantages)
-    _, gradient = loss_and_gradient(STEER(), logits, batch, advantages)
-    assert gate[only].tolist() == [1.2] * 3 and not gradient[only].any()
