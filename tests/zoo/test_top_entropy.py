@@ -95,13 +95,6 @@ def test_what_is_left_out_still_counts_in_the_mean() -> None:
     assert torch.equal(with_share(0.2).weights(batch), with_share(1.0).weights(batch))
 
 
-def test_it_is_the_learner_s_entropy_and_not_the_sampler_s_that_decides() -> None:
-    _, batch, ones = of_shares([0.5, 0.9])
-    learner, _, _ = of_shares([0.9, 0.5])
-    gate = gate_of(with_share(0.5), policy(learner, batch), batch, ones)
-    assert gate is not None and gate[:, 0].tolist() == [0.0, 1.0]
-
-
 def test_the_share_is_of_the_states_with_a_valid_sample() -> None:
     logits, batch, ones = of_shares([0.5, 0.6, 0.8, 0.9])
     hidden = dataclasses.replace(batch, valid=torch.tensor([[False], [False], [True], [True]]))
@@ -117,14 +110,6 @@ def test_equal_entropies_all_pass(fraction: float) -> None:
     logits, batch, ones = of_shares([0.7, 0.7, 0.7])
     gate = gate_of(with_share(fraction), policy(logits, batch), batch, ones)
     assert gate is not None and gate.all()
-
-
-def test_forced_moves_fill_the_lower_end() -> None:
-    old = torch.zeros(5, 2).double()
-    legal = torch.tensor([[True, False]] * 4 + [[True, True]])
-    batch = flat_batch(old, legal, torch.zeros(5, 1, dtype=torch.int64))
-    gate = gate_of(with_share(0.2), policy(old, batch), batch, torch.ones(5, 1).double())
-    assert gate is not None and gate[:, 0].tolist() == [0.0, 0.0, 0.0, 0.0, 1.0]
 
 
 @pytest.mark.parametrize("moved", [0.0, 0.5, 3.0])
