@@ -80,6 +80,14 @@ def test_what_the_algorithms_ask_the_loop_for() -> None:
     }
 
 
+def test_the_unit_of_the_advantages_is_that_of_their_scale() -> None:
+    for name in algorithms.ALGORITHMS.keys() - {"exact", "aepo"}:
+        make: Any = algorithms.ALGORITHMS[name]
+        if "advantage_scale" in make.__dataclass_fields__:
+            for scale in ("group", "batch", "none"):
+                assert make(advantage_scale=scale).needs().group_scale == scale, name
+
+
 def test_the_presets_differ_from_grpo_where_their_names_say() -> None:
     presets = {name: algorithm for name, (algorithm, _) in algorithms.PRESETS.items()}
     paper = GRPO(group_size=8, advantage_scale="group", reduction="game_mean")
