@@ -4,8 +4,6 @@ import dataclasses
 
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from torch import Tensor
 
 from algorithms.core.advantages import (
@@ -86,32 +84,6 @@ def test_the_return_to_go_by_hand() -> None:
     batch = games(REWARDS, ends={0: 2})
     # game 0: R2 = 4, R1 = 2 - 2 = 0, R0 = 1 - 0; game 1: 7, 5 - 3.5, 3 - .75, 1 - 1.125
     assert return_to_go(batch, 0.5).tolist() == [[[1.0, 0.0, 4.0, 0.0], [-0.125, 2.25, 1.5, 7.0]]]
-
-
-@given(seed=st.integers(0, 2**31))
-@settings(max_examples=40, deadline=None)
-def test_the_three_credits_are_one_family(seed: int) -> None:
-    generator = torch.Generator().manual_seed(seed)
-    rewards = torch.randn(4, 6, generator=generator, dtype=torch.float64)
-    last = torch.randint(0, 6, (4,), generator=generator).tolist()
-    batch = games(rewards, ends={game: ply for game, ply in enumerate(last)})
-    living = alive(batch)
-    masked = torch.where(living, batch.rewards, 0.0)
-    assert torch.equal(return_to_go(batch, 0.0), masked)
-    # At gamma 1 the whole game from the first ply on is its outcome.
-    torch.testing.assert_close(return_to_go(batch, 1.0)[..., 0], outcome(batch)[..., 0])
-    # What was earned before a ply and what is earned from it on make up the outcome.
-    sign = start_sign(batch).double()
-    before = (sign * masked).cumsum(-1) - sign * masked
-    total = torch.where(living, before + sign * return_to_go(batch, 1.0), 0.0)
-    torch.testing.assert_close(total, sign * outcome(batch))
-    # Swapping the colours changes nothing: everything is in the mover's view.
-    swapped = dataclasses.replace(batch, side=1 - batch.side)
-    for credit in ("step", "outcome", "return_to_go"):
-        assert torch.equal(
-            credited(swapped, credit, 0.9),  # type: ignore[arg-type]
-            credited(batch, credit, 0.9),  # type: ignore[arg-type]
-        )
 
 
 def test_what_follows_the_end_of_a_game_is_never_looked_at() -> None:

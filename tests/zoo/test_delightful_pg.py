@@ -118,13 +118,3 @@ def test_the_gate_uses_the_learner_s_surprisal_and_not_the_behaviour_s() -> None
     # std(A) is 1
     scaled = gate_of(DelightfulPG(gate_scale="std"), dist, batch, advantages)
     torch.testing.assert_close(scaled, expected)
-
-
-def test_a_very_soft_gate_is_half_the_plain_gradient() -> None:
-    generator = np.random.default_rng(1)
-    logits, rewards = generator.normal(size=(2, 4))
-    legal = np.ones(4, dtype=bool)
-    soft = expected_gradient(DelightfulPG(group_size=3, eta=1e9), logits, legal, rewards, 1.0)
-    probs = np.exp(log_softmax(logits, legal, 1.0))
-    plain = -probs * (rewards - probs @ rewards) * (SAMPLES - 1) / SAMPLES
-    np.testing.assert_allclose(soft, 0.5 * plain, rtol=1e-6)
