@@ -8,7 +8,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from algorithms.core.losses import expected_advantage
 from algorithms.exact import Exact, forward_kl
 from algorithms.grpo import GRPO
 from algorithms.reinforce import Reinforce
@@ -32,23 +31,19 @@ def mean_loss(case: Case, logits: torch.Tensor) -> torch.Tensor:
     return total
 
 
-@given(seed=st.integers(0, 2**31), temperature=st.sampled_from([0.5, 1.0, 1.3]))
+@given(
+    seed=st.integers(0, 2**31),
+    temperature=st.sampled_from([0.5, 1.0, 1.3]),
+    moved=st.sampled_from([0.0, 1.0]),
+)
 @settings(max_examples=30, deadline=None)
 def test_the_gradient_is_exactly_minus_that_of_the_expected_reward(
-    seed: int, temperature: float
+    seed: int, temperature: float, moved: float
 ) -> None:
     case = random_case(Exact(), seed=seed, temperature=temperature, dtype=torch.float64)
-    logits = case.logits.clone().requires_grad_()
+    logits = (case.logits + moved * noise_like(case.logits)).requires_grad_()
     (policy_gradient,) = torch.autograd.grad(expected_reward(case, logits), logits)
     (gradient,) = torch.autograd.grad(mean_loss(case, logits), logits)
-    torch.testing.assert_close(gradient, -policy_gradient, rtol=1e-10, atol=1e-14)
-
-
-def test_away_from_the_policy_that_moved_it_is_still_the_gradient_of_the_expected_reward() -> None:
-    case = random_case(Exact(), seed=1, dtype=torch.float64)
-    moved = (case.logits + noise_like(case.logits)).requires_grad_()
-    (gradient,) = torch.autograd.grad(mean_loss(case, moved), moved)
-    (policy_gradient,) = torch.autograd.grad(expected_reward(case, moved), moved)
     torch.testing.assert_close(gradient, -policy_gradient, rtol=1e-10, atol=1e-14)
 
 
@@ -76,23 +71,6 @@ def test_scaled_it_is_the_gradient_of_the_rewards_in_units_of_each_states_own_sp
     divided = torch.where(valid, batch.rewards / (spread + 1e-4), 0.0)
     by_hand = Exact().advantages(dataclasses.replace(batch, rewards=divided))
     torch.testing.assert_close(scaled.algorithm.advantages(batch), by_hand, rtol=1e-9, atol=1e-12)
-
-
-def test_scaled_it_does_not_depend_on_how_far_the_policy_has_sharpened_or_on_the_unit() -> None:
-    case = random_case(Exact(advantage_scale="group"), seed=4, dtype=torch.float64)
-    batch, algorithm = case.batch, case.algorithm
-    advantages = algorithm.advantages(batch)
-    tenfold = algorithm.advantages(dataclasses.replace(batch, rewards=1e4 * batch.rewards))
-    torch.testing.assert_close(tenfold, advantages, rtol=1e-2, atol=1e-9)
-    sharper = torch.where(batch.valid, 4 * batch.old_logprobs, -torch.inf).log_softmax(-1)
-    sharp = algorithm.advantages(
-        dataclasses.replace(batch, old_logprobs=torch.where(batch.valid, sharper, 0.0))
-    )
-    shift = torch.where(batch.valid, sharp - advantages, 0.0)
-    assert float(shift.abs().max()) > 0.1  # the baseline has moved
-    low = torch.where(batch.valid, shift, torch.inf).amin(-1)
-    high = torch.where(batch.valid, shift, -torch.inf).amax(-1)
-    torch.testing.assert_close(low, high, rtol=0, atol=1e-9)  # and nothing else has
 
 
 @pytest.mark.parametrize("scale", ["group", "none"])
@@ -129,16 +107,3 @@ def test_the_forward_kl_has_its_minimum_at_the_softmax_of_the_rewards(temperatur
     probs = case.dist(case.logits).probs
     pull = torch.zeros_like(probs).scatter_add(-1, flat.slots, torch.where(flat.valid, target, 0.0))
     torch.testing.assert_close(gradient, (probs - pull) / flat.num_states, rtol=1e-6, atol=1e-9)
-
-
-def test_a_move_that_is_hardly_played_is_found_by_the_forward_kl_alone() -> None:
-    rewards, valid = torch.tensor([[1.0, 0.0]]).double(), torch.ones(1, 2, dtype=torch.bool)
-    pulls = []
-    for loss_of in (
-        lambda logprobs: forward_kl(logprobs, rewards, valid, 0.1),
-        lambda logprobs: expected_advantage(logprobs, rewards),
-    ):
-        logits = torch.tensor([[-9.0, 0.0]], dtype=torch.float64, requires_grad=True)
-        (gradient,) = torch.autograd.grad(loss_of(logits.log_softmax(-1)).sum(), logits)
-        pulls.append(-float(gradient[0, 0]))
-    assert pulls[0] > 0.99 and 0 < pulls[1] < 2e-4
