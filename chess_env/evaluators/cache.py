@@ -297,18 +297,14 @@ class CachedEvaluator:
         """int32 [N]: as `inner.evaluate`, which is asked only for what is not known."""
         packed = pack_positions(positions)
         keys = self._keys(packed, self.id)
-        known = self._look_up(keys)
-        missing = self._missing(keys, known)
+        known, missing = self._look_up(keys)
         if missing:
             try:
                 asked = scores_of(self.inner, packed[missing])
             except EngineError as error:
                 self._keep_partial(error, keys, known, missing)
                 raise
-            self._remember(
-                {keys[row]: score.tobytes() for row, score in zip(missing, asked, strict=True)},
-                known,
-            )
+            self._remember(zip([keys[row] for row in missing], asked, strict=True), known)
         return np.frombuffer(b"".join([known[key] for key in keys]), np.int32).copy()
 
     def score_moves(self, positions: Positions, **settings: Any) -> list[Scores]:
@@ -316,14 +312,10 @@ class CachedEvaluator:
         packed = pack_positions(positions)
         shown = ",".join(f"{name}={value!r}" for name, value in sorted(settings.items()))
         keys = self._keys(packed, f"{self.id};moves({shown})")
-        known = self._look_up(keys)
-        missing = self._missing(keys, known)
+        known, missing = self._look_up(keys)
         if missing:
             moves = move_scores_of(self.inner, packed[missing], **settings)
-            self._remember(
-                {keys[row]: scores.tobytes() for row, scores in zip(missing, moves, strict=True)},
-                known,
-            )
+            self._remember(zip([keys[row] for row in missing], moves, strict=True), known)
         return [np.frombuffer(known[key], np.int32).copy() for key in keys]
 
     def _keys(self, packed: NDArray[np.uint64], identity: str) -> list[bytes]:
@@ -341,7 +333,8 @@ class CachedEvaluator:
             self._lock, self._lock_owner = threading.RLock(), os.getpid()
         return self._lock
 
-    def _look_up(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
+    def _look_up(self, keys: Sequence[bytes]) -> tuple[dict[bytes, bytes], list[int]]:
+        """(the scores that are known, by their keys; one row of each distinct key that is not)."""
         known: dict[bytes, bytes] = {}
         with self._alone():
             self._queries += len(keys)
@@ -358,15 +351,11 @@ class CachedEvaluator:
                 self._file_hits += len(found)
                 known |= found
                 self._store_in_memory(found)
-        return known
+        rows = {key: row for row, key in reversed(list(enumerate(keys))) if key not in known}
+        return known, list(rows.values())[::-1]
 
-    def _missing(self, keys: Sequence[bytes], known: dict[bytes, bytes]) -> list[int]:
-        """One row of each distinct key that is not known."""
-        return list(
-            {key: row for row, key in reversed(list(enumerate(keys))) if key not in known}.values()
-        )[::-1]
-
-    def _remember(self, new: dict[bytes, bytes], known: dict[bytes, bytes]) -> None:
+    def _remember(self, found: Iterable[tuple[bytes, Any]], known: dict[bytes, bytes]) -> None:
+        new = {key: scores.tobytes() for key, scores in found}
         known |= new
         with self._alone():
             self._store_in_memory(new)
@@ -389,9 +378,7 @@ class CachedEvaluator:
         if not isinstance(error.scores, np.ndarray) or not isinstance(error.answered, np.ndarray):
             return
         answers = zip(missing, error.scores, error.answered, strict=True)
-        self._remember(
-            {keys[row]: score.tobytes() for row, score, answered in answers if answered}, known
-        )
+        self._remember(((keys[row], score) for row, score, answered in answers if answered), known)
         nothing = np.int32(0).tobytes()
         error.answered = np.array([key in known for key in keys], np.bool_)
         error.scores = np.frombuffer(
