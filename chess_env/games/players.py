@@ -88,17 +88,12 @@ def ask(
     """int64 [N]: the player's actions, told of the game so far what it looks at and is given here."""
     asked: Any = player
     if move_facts is not None and reads_move_facts(player):
-        return checked_choice(
-            player,
-            asked.choose_with_facts(positions, repetitions, move_facts, rngs),
-            len(positions),
-        )
-    if games is not None and reads_games(player):
-        return checked_choice(player, asked.choose_in_games(positions, games, rngs), len(positions))
+        chosen = asked.choose_with_facts(positions, repetitions, move_facts, rngs)
+    elif games is not None and reads_games(player):
+        chosen = asked.choose_in_games(positions, games, rngs)
     # `isinstance` of a protocol takes longer than a ply of all the boards' rules.
-    choose_with_history = getattr(player, "choose_with_history", None)
-    if choose_with_history is not None:
-        chosen = choose_with_history(positions, repetitions, rngs)
+    elif getattr(player, "choose_with_history", None) is not None:
+        chosen = asked.choose_with_history(positions, repetitions, rngs)
     else:
         chosen = player.choose(positions, rngs)
     return checked_choice(player, chosen, len(positions))
@@ -307,9 +302,7 @@ class MaterialPlayer:
 
     name = "material"
 
-    def choose(
-        self, positions: Positions, rngs: Sequence[np.random.Generator]
-    ) -> NDArray[np.int64]:
+    def choose(self, positions: Positions, rngs: Generators) -> Actions:
         """int64 [N]; one `integers` draw per board."""
         legal_ids, num_legal = legal_actions_batch(positions)
         counts = num_legal.astype(np.int64)
@@ -341,9 +334,7 @@ class FunctionPlayer:
         self.function = function
         self.name = getattr(function, "__name__", type(function).__name__)
 
-    def choose(
-        self, positions: Positions, rngs: Sequence[np.random.Generator]
-    ) -> NDArray[np.int64]:
+    def choose(self, positions: Positions, rngs: Generators) -> Actions:
         """int64 [N].
 
         Raises:
