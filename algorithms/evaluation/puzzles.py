@@ -46,7 +46,6 @@ def solve(player: Player, puzzles: PuzzleBatch, *, seed: int) -> NDArray[np.bool
         actions = puzzles.actions[active, ply].astype(np.int64)
         if ply % 2:
             chosen = in_play.ask(player, active, rngs)
-            in_play.refuse_illegal(player, active, chosen)
             positions = in_play.boards.positions[active]
             mates = status_batch(apply_batch(positions, chosen)) == CHECKMATE
             right = chosen == actions

@@ -73,7 +73,11 @@ class GamesInPlay:
         self._kept = any(map(reads_games, players))
 
     def ask(self, player: Player, index: Index, rngs: Generators) -> Index:
-        """int64 [n]: the player's actions on the boards `index` [n]; each board draws from its own of the N `rngs`."""
+        """int64 [n]: the player's actions on the boards `index` [n]; each board draws from its own of the N `rngs`.
+
+        Raises:
+            RuntimeError: an action is not legal on its board.
+        """
         boards, facts = self.boards, None
         if asked := reads_move_facts(player):
             facts = move_facts_batch(
@@ -85,7 +89,7 @@ class GamesInPlay:
                 boards.counters[index, HISTORY_LENGTH],
                 asked=asked,
             )
-        return ask(
+        actions = ask(
             player,
             boards.positions[index],
             boards.repetitions[index],
@@ -93,16 +97,13 @@ class GamesInPlay:
             facts,
             self.so_far(index) if reads_games(player) else None,
         )
-
-    def refuse_illegal(self, player: Player, index: Index, actions: Index) -> None:
-        """Raises RuntimeError where an action [n] that the player chose is not legal on its board of `index` [n]."""
-        everywhere = np.full(len(self.boards.positions), -1)
+        everywhere = np.full(len(boards.positions), -1)
         everywhere[index] = actions
-        illegal = self.boards.illegal(everywhere)[1][index]
+        illegal = boards.illegal(everywhere)[1][index]
         if illegal.any():
             at = int(np.argmax(illegal))
-            fen = to_fen(self.boards.positions[index[at]])
-            raise player_error(player, int(actions[at]), fen)
+            raise player_error(player, int(actions[at]), to_fen(boards.positions[index[at]]))
+        return actions
 
     def play(self, index: Index, actions: Index) -> None:
         """Makes the legal moves `actions` [n] on the boards `index` [n]."""

@@ -305,11 +305,8 @@ class _Table:
                 for row, state in zip(rows.tolist(), before, strict=True):
                     self.rngs[side][row].bit_generator.state = state
                 lost, reason = self._ask_singly(side, rows, actions)
-        if len(lost):
-            for row in lost.tolist():
-                self.void.setdefault(row // 2, reason)
-            rows = rows[~np.isin(rows, lost)]
-        self.in_play.refuse_illegal(player, rows, actions[rows])
+        for row in lost.tolist():
+            self.void.setdefault(row // 2, reason)
 
     def _ask_singly(self, side: int, rows: Index, actions: Index) -> tuple[Index, str]:
         """Writes the actions of those rows that get one; the others, and why they do not."""

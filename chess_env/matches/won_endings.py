@@ -104,7 +104,6 @@ def play_ending(
     for ply in range(MAX_PLIES):
         mover = players[ply % 2]
         actions = in_play.ask(mover, active, rngs[ply % 2])
-        in_play.refuse_illegal(mover, active, actions)
         in_play.play(active, actions)
         for row, action in zip(active.tolist(), actions.tolist(), strict=True):
             moves[row].append(action)
