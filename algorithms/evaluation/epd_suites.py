@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from algorithms.evaluation.side_by_side import share_cell, side_by_side
-from algorithms.reports.statistics import wilson_interval
+from algorithms.evaluation.side_by_side import share_cell, share_values, side_by_side
 from chess_env.games.arguments import player_error
 from chess_env.games.players import Player, ask
 from chess_env.positions.epd_suites import KINDS, EpdBatch
@@ -98,16 +97,14 @@ def table(names: Sequence[str], tally: EpdTally) -> list[str]:
 def to_dict(names: Sequence[str], tally: EpdTally) -> list[dict[str, Any]]:
     """Plain values of each player: shares of the points with their intervals, by kind and of all."""
     rows = tally.rows()
-    found = []
-    for at, name in enumerate(names):
-        kinds = []
-        for kind, count, points in rows:
-            interval = wilson_interval(points[at], count)
-            share = {"share": points[at] / count, "share_low": interval.low}
-            kinds.append(
+    return [
+        {
+            "name": name,
+            "kinds": [
                 {"kind": kind, "positions": count, "points": points[at]}
-                | share
-                | {"share_high": interval.high}
-            )
-        found.append({"name": name, "kinds": kinds})
-    return found
+                | share_values(points[at], count)
+                for kind, count, points in rows
+            ],
+        }
+        for at, name in enumerate(names)
+    ]

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from algorithms.evaluation.half_solved import HalfSolved, half_solved
-from algorithms.evaluation.side_by_side import share_cell, side_by_side
-from algorithms.reports.statistics import wilson_interval
+from algorithms.evaluation.side_by_side import share_cell, share_values, side_by_side
 from chess_env.games.players import Player
 from chess_env.games.so_far import GamesInPlay
 from chess_env.positions.puzzles import MAX_RATING, PuzzleBatch
@@ -141,11 +140,4 @@ def to_dict(names: Sequence[str], tally: PuzzleTally) -> list[dict[str, Any]]:
 
 
 def _share(solved: int, count: int) -> dict[str, Any]:
-    interval = wilson_interval(solved, count)
-    return {
-        "puzzles": count,
-        "solved": solved,
-        "share": solved / count,
-        "share_low": interval.low,
-        "share_high": interval.high,
-    }
+    return {"puzzles": count, "solved": solved, **share_values(solved, count)}

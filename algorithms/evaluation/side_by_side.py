@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Sequence
+from typing import Any
 
 from algorithms.reports.statistics import wilson_interval
 
@@ -17,6 +18,12 @@ def share_cell(hits: float, count: int) -> str:
     """A share in percent with its interval, as `42.1 (37.4-47.0)`."""
     interval = wilson_interval(hits, count)
     return f"{100 * hits / count:.1f} ({100 * interval.low:.1f}-{100 * interval.high:.1f})"
+
+
+def share_values(hits: float, count: int) -> dict[str, Any]:
+    """A share with the ends of its interval, as plain values."""
+    interval = wilson_interval(hits, count)
+    return {"share": hits / count, "share_low": interval.low, "share_high": interval.high}
 
 
 def side_by_side(
