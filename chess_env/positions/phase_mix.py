@@ -112,10 +112,10 @@ def opponent_in_check(position: Positions) -> bool:
     return bool(in_check(turned))
 
 
-def _is_playable(position: Positions, phase: int) -> bool:
+def _is_playable(position: Positions, phase: int | None = None) -> bool:
     return (
         not opponent_in_check(position)
-        and int(phase_batch(position[None])[0]) == phase
+        and (phase is None or int(phase_batch(position[None])[0]) == phase)
         and int(status_batch(position[None])[0]) == ONGOING
     )
 
@@ -230,11 +230,7 @@ class DecidedPositions:
         """uint64 [8], one legal and unfinished position."""
         while True:
             position = self._candidate(rng)
-            if (
-                position is not None
-                and not opponent_in_check(position)
-                and status_batch(position[None])[0] == ONGOING
-            ):
+            if position is not None and _is_playable(position):
                 return position
 
     def _candidate(self, rng: np.random.Generator) -> Positions | None:
