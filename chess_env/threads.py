@@ -52,13 +52,18 @@ def _divided(num_rows: int, workers: int) -> tuple[list[slice], list[list[int]]]
 def _serve(calls: SimpleQueue[Callable[[], None] | None]) -> None:
     while (call := calls.get()) is not None:
         call()
-        del call  # while it waits it keeps no array
+        del call  # while it waits it keeps no array and no evaluator
 
 
-class _Thread:
-    """A thread that makes one call after another and ends with its owner; an executor takes longer to begin and end."""
+class OneThread:
+    """A thread that makes one call after another and ends with its owner; an executor takes longer to begin and end.
 
-    def __init__(self, owner: Threads) -> None:
+    Attributes:
+        calls: what it is to call; None ends it.
+        end: lets it end after the calls that wait.
+    """
+
+    def __init__(self, owner: object) -> None:
         self.calls: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self.thread = threading.Thread(
             target=_serve, args=(self.calls,), name="chess-env", daemon=True
@@ -88,7 +93,7 @@ class Threads:
                 f"num_threads is {num_threads!r}: expected a whole number from 1 on, or None for one a core"
             )
         self.num_threads = num_threads or usable_cores()
-        self._others: list[_Thread] = []
+        self._others: list[OneThread] = []
         self._process = 0
 
     def over(self, num_rows: int, run: Callable[[slice], T], *, least: int) -> list[T]:
@@ -105,7 +110,7 @@ class Threads:
         if self._process != os.getpid():  # the child of a fork has no threads
             self._others, self._process = [], os.getpid()
         while len(self._others) < workers - 1:
-            self._others.append(_Thread(self))
+            self._others.append(OneThread(self))
         parts, orders = _divided(num_rows, workers)
         left = dict.fromkeys(range(len(parts)), True)
         found: list[Any] = [None] * len(parts)

@@ -6,9 +6,6 @@ Scores may also come while games go on: then the evaluator works in a thread, an
 from __future__ import annotations
 
 import functools
-import queue
-import threading
-import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
@@ -24,8 +21,7 @@ from chess_env.rewards import RewardFunction, terminal_score_cp
 from chess_env.rules.fen import to_fen
 from chess_env.rules.packed import Positions
 from chess_env.rules.rules import ONGOING, Statuses
-
-_Call = tuple[Future[Scores], Callable[[Positions], Scores], Positions]
+from chess_env.threads import OneThread
 
 
 class EvaluatorThread:
@@ -36,38 +32,33 @@ class EvaluatorThread:
 
     def __init__(self, evaluator: Evaluator) -> None:
         self._evaluate = functools.partial(scores_of, evaluator)
-        self._calls: queue.SimpleQueue[_Call | None] = queue.SimpleQueue()
-        self._thread: threading.Thread | None = None
+        self._one: OneThread | None = None
 
     def ask(self, positions: Positions) -> Future[Scores]:
         """The scores to come, int32 [N], of positions uint64 [N, 8]."""
-        if self._thread is None or not self._thread.is_alive():  # the child of a fork has none
-            self._calls = queue.SimpleQueue()
-            self._thread = threading.Thread(target=_answer, args=(self._calls,), daemon=True)
+        if self._one is None or not self._one.thread.is_alive():  # the child of a fork has none
+            self._one = OneThread(self)
             # It lasts as long as the boards. Engines that are used without them afterwards are replaced.
-            self._thread.outlives_its_engines = True  # type: ignore[attr-defined]
-            self._thread.start()
-            self._end = weakref.finalize(self, self._calls.put, None)
+            self._one.thread.outlives_its_engines = True  # type: ignore[attr-defined]
         scores: Future[Scores] = Future()
-        self._calls.put((scores, self._evaluate, positions))
+        self._one.calls.put(functools.partial(_answer, scores, self._evaluate, positions))
         return scores
 
     def close(self) -> None:
         """Lets the thread end after what it was asked; a later question starts another one."""
-        if self._thread is not None:
-            self._end()
-            self._thread = None
+        if self._one is not None:
+            self._one.end()
+            self._one = None
 
 
-def _answer(calls: queue.SimpleQueue[_Call | None]) -> None:
-    while (call := calls.get()) is not None:
-        scores, evaluate, positions = call
-        if scores.set_running_or_notify_cancel():
-            try:
-                scores.set_result(evaluate(positions))
-            except BaseException as error:
-                scores.set_exception(error)
-        del call, scores, evaluate, positions  # while it waits it keeps no evaluator alive
+def _answer(
+    scores: Future[Scores], evaluate: Callable[[Positions], Scores], positions: Positions
+) -> None:
+    if scores.set_running_or_notify_cancel():
+        try:
+            scores.set_result(evaluate(positions))
+        except BaseException as error:
+            scores.set_exception(error)
 
 
 class _Look(NamedTuple):
