@@ -230,6 +230,8 @@ def fingerprint(path: Path) -> str:
         return ""
 
 
+WINDOW = 32  # queries that wait in the pipe of one engine
+MAX_MULTIPV = 218  # no position has more legal moves
 MAX_START_FAILURES = 5  # engines in a row that ended before they were ready
 MAX_DEATHS_WITHOUT_ANSWER = 4 * MAX_ATTEMPTS
 _LONGEST_WAIT_S = 0.25
@@ -241,31 +243,24 @@ class EnginePool:
     After a fork the child owns no engines and starts its own.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        num_engines: int,
-        options: Mapping[str, object],
-        window: int = 32,
-        max_multipv: int = 218,
-    ) -> None:
+    def __init__(self, path: Path, num_engines: int, options: Mapping[str, object]) -> None:
         """Starts the first engine, to learn what it is; another one where that is ended from outside.
 
         Raises:
             EngineError: the file is not a working Stockfish.
             ValueError: an option that it does not have, or a value outside the option's range.
         """
-        self.path, self.num_engines, self._window = path, num_engines, window
+        self.path, self.num_engines = path, num_engines
         self.restarts = 0
         self._ended_cpu_s = 0.0
         self._start_failures = self._deaths_without_answer = 0
-        self._nap = Nap(window)
+        self._nap = Nap(WINDOW)
         self._closed = False
         self._engines: list[EngineProcess] = []
         self._own()
         while not self._engines:
             try:
-                self._begin_first(options, max_multipv)
+                self._begin_first(options)
             except LostEngineError:
                 self._start_failures += 1
                 if self._start_failures >= MAX_START_FAILURES:
@@ -275,13 +270,13 @@ class EnginePool:
         nets = [Path(str(net)) for name, net in options.items() if "evalfile" in name.lower()]
         self._files = {file: fingerprint(file) for file in (path, *nets)}
 
-    def _begin_first(self, options: Mapping[str, object], max_multipv: int) -> None:
+    def _begin_first(self, options: Mapping[str, object]) -> None:
         """Starts the engine that says what all of them are, and makes it ready."""
         engine = self._new_engine()
         try:
             self.handshake: Handshake = shake_hands(engine, HANDSHAKE_TIMEOUT_S)
             self._setup = b"uci\n" + self.handshake.commands(options) + b"isready\n"
-            self.handshake.commands({"MultiPV": max_multipv})
+            self.handshake.commands({"MultiPV": MAX_MULTIPV})
             self._start(engine)
             if engine.read_until(b"readyok", HANDSHAKE_TIMEOUT_S) is None:
                 what = f"it ended or fell silent while options were set ({dict(options)})"
@@ -394,7 +389,7 @@ class EnginePool:
         if not batch.todo and not batch.suspects:
             return
         # Towards the end the windows shrink, so that all engines finish together.
-        target = min(self._window, max(2, -(-batch.outstanding // (2 * len(self._engines)))))
+        target = min(WINDOW, max(2, -(-batch.outstanding // (2 * len(self._engines)))))
         for engine in self._engines:
             in_flight = engine.in_flight
             if not engine.ready or engine.alone or 4 * len(in_flight) > 3 * target:

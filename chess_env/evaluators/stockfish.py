@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from chess_env.evaluators.pool import EnginePool, Quarantine, QueryKind
+from chess_env.evaluators.pool import MAX_MULTIPV, EnginePool, Quarantine, QueryKind
 from chess_env.evaluators.protocol import Positions, RuleAwareEvaluator, Scores
 from chess_env.evaluators.uci import (
     INSTALL_HINT,
@@ -62,7 +62,6 @@ def engine_id(handshake: Handshake, options: Mapping[str, object], limit: str, m
 
 
 DEFAULT_DEPTH = 4
-_MAX_MULTIPV = 218  # no position has more legal moves
 _LIMITS = {"depth": (1, 60), "nodes": (1, 10**12)}
 # Threads race, and weakened play draws from a generator seeded with the clock.
 _IMPURE_OPTIONS = (
@@ -287,7 +286,7 @@ class StockfishEvaluator(RuleAwareEvaluator):
             return np.array([scores[action] for action in legal], np.int32)
 
         deadline_s = max(self._deadline_s, 4 * default_deadline_s(depth, None))
-        answers, error = self._ask(fens, f"depth {depth}", _MAX_MULTIPV, parse, deadline_s)
+        answers, error = self._ask(fens, f"depth {depth}", MAX_MULTIPV, parse, deadline_s)
         if error is not None:
             raise error
         return answers
