@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import os
 import re
 import shutil
@@ -21,7 +22,7 @@ INSTALL_HINT = (
 )
 _SHOWN = 200  # characters of what an engine says of itself
 _PROMOTION_LETTERS = {0: "", 2: "n", 3: "b", 4: "r"}
-_USUAL_FOLDERS = ("/usr/games", "/usr/bin", "/usr/local/bin", "/opt/homebrew/bin")
+_USUAL_FOLDERS = "/usr/games:/usr/bin:/usr/local/bin:/opt/homebrew/bin"
 
 
 class EngineError(RuntimeError):
@@ -61,11 +62,8 @@ def find_stockfish(path: str | Path | None = None) -> Path | None:
             raise EngineError(
                 f"No Stockfish at {source}={str(named)!r}: it {state}. {INSTALL_HINT}"
             )
-    candidates = [shutil.which("stockfish"), *(f"{folder}/stockfish" for folder in _USUAL_FOLDERS)]
-    for candidate in candidates:
-        if candidate and os.path.isfile(candidate) and os.access(candidate, os.X_OK):
-            return Path(candidate)
-    return None
+    found = shutil.which("stockfish") or shutil.which("stockfish", path=_USUAL_FOLDERS)
+    return None if found is None else Path(found)
 
 
 @dataclass(frozen=True)
@@ -88,13 +86,8 @@ class UciOption:
         if "\n" in text or "\r" in text:
             return "a value on one line"
         if self.kind == "spin":
-            if not re.fullmatch(r"-?\d+", text):
-                return f"an integer from {self.minimum} to {self.maximum}"
-            if (
-                not (self.minimum or 0)
-                <= int(text)
-                <= (self.maximum if self.maximum is not None else int(text))
-            ):
+            high = math.inf if self.maximum is None else self.maximum
+            if not (re.fullmatch(r"-?\d+", text) and (self.minimum or 0) <= int(text) <= high):
                 return f"an integer from {self.minimum} to {self.maximum}"
         if self.kind == "check" and text.lower() not in ("true", "false"):
             return "True or False"
