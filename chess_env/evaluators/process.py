@@ -35,14 +35,9 @@ _MAX_REPLY_BYTES = 4 << 20  # a search of 60 plies with 218 lines each stays bel
 _READ_BYTES = 1 << 16
 
 
-def _find_prctl() -> Callable[..., int] | None:
-    if sys.platform != "linux":
-        return None
-    prctl: Callable[..., int] | None = getattr(ctypes.CDLL(None), "prctl", None)
-    return prctl
-
-
-_PRCTL = _find_prctl()
+_PRCTL: Callable[..., int] | None = (
+    getattr(ctypes.CDLL(None), "prctl", None) if sys.platform == "linux" else None
+)
 _PR_SET_PDEATHSIG = 1
 
 
