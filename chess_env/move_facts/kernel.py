@@ -200,7 +200,7 @@ Facts = NDArray[np.uint8]
 
 @inlined
 def kind_at(position: Positions, square: np.uint64) -> int:
-    """int64: the kind of the man on the square (a bitboard); `NO_KIND` where it is empty."""
+    """int64: the kind, 0 pawn .. 5 king, of the man on the square (a bitboard); `NO_KIND` (6) where it is empty."""
     for kind in range(6):
         if position[kind] & square:
             return kind

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from chess_env.evaluators.builtin import MAX_DEPTH
 from chess_env.evaluators.builtin.static_evaluation import evaluate
 from chess_env.jit import inlined, kernel, stack_words
+from chess_env.move_facts.kernel import kind_at
 from chess_env.rules.bitboards import (
     BETWEEN,
     KING,
@@ -69,22 +70,6 @@ Board: TypeAlias = Any
 
 # Exchange values by kind (pawn .. king) and 0 for an empty square.
 VALUE = np.array([100, 320, 330, 500, 950, 20_000, 0], np.int64)
-
-
-@inlined
-def kind_at(board: Board, bit: np.uint64) -> int:
-    """int64: kind of the man on a square, 0 pawn .. 5 king; 6 when it is empty."""
-    if board[PAWNS] & bit:
-        return 0
-    if board[KNIGHTS] & bit:
-        return 1
-    if board[BISHOPS] & bit:
-        return 2
-    if board[ROOKS] & bit:
-        return 3
-    if board[QUEENS] & bit:
-        return 4
-    return 5 if board[KINGS] & bit else 6
 
 
 @kernel
