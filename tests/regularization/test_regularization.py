@@ -186,18 +186,6 @@ def test_a_forced_position_contributes_nothing(estimator: str) -> None:
     assert (gradient[3] == 0).all()
 
 
-def test_ascent_on_the_entropy_bonus_ends_at_the_uniform_policy() -> None:
-    logits, batch, advantages = random_case(6)
-    reg = regularizer(ent_coef=1.0)
-    optimizer = torch.optim.SGD([logits], lr=1.0)
-    for _ in range(600):
-        optimizer.zero_grad()
-        penalty_of(reg, policy(logits, batch), batch, advantages)[0].sum().backward()
-        optimizer.step()
-    entropy = policy(logits, batch).entropy()
-    torch.testing.assert_close(entropy, batch.legal.sum(-1).double().log(), atol=1e-4, rtol=0)
-
-
 def test_a_reference_penalty_without_a_reference_is_refused() -> None:
     logits, batch, advantages = random_case(7)
     reg = regularizer(kl_ref_coef=0.5)

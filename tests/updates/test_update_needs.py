@@ -129,17 +129,6 @@ def test_gate_and_delight_are_means_over_the_valid_samples() -> None:
     assert "policy/gate_mean" not in run(make_policy(), batch, RecordingAlgorithm())
 
 
-def test_the_passes_that_remain_are_left_out_beyond_the_target_kl() -> None:
-    batch, passes = make_batch(), {}
-    for target in (math.inf, 1e9, 1e-3):
-        policy = make_policy()
-        optimizer = torch.optim.Adam(policy.parameters(), lr=3e-2)
-        algorithm = RecordingAlgorithm(update_epochs=6, target_kl=target)
-        passes[target] = run(policy, batch, algorithm, optimizer=optimizer)["train/passes"]
-    assert passes[math.inf] == passes[1e9] == 6
-    assert 1 <= passes[1e-3] < 6
-
-
 @pytest.mark.parametrize(("share", "passes"), [(1 / 1.2, 2), (1 / 1.6, 1)])
 def test_passes_end_beyond_one_and_a_half_times_the_target_kl(share: float, passes: int) -> None:
     batch, learner = make_batch(), make_policy()
