@@ -29,10 +29,12 @@ def test_the_rows_are_those_of_the_kinds_that_are_there() -> None:
 
 
 def test_the_result_is_of_the_committed_set() -> None:
+    obvious = read_obvious()
+    of_kind = {kind: len(obvious.of_kind(kind)) for kind in KINDS}
     for case in RESULT["settings"]["cases"]:
         counts = {row["kind"]: row["positions"] for row in RESULT["rows"] if row["case"] == case}
-        assert counts.pop("all") == len(read_obvious())
-        assert counts == {kind: len(read_obvious().of_kind(kind)) for kind in KINDS}
+        assert counts.pop("all") == len(obvious)
+        assert counts == of_kind
 
 
 def test_the_recorded_figures_of_the_built_in_evaluator_are_measured_again() -> None:

@@ -28,7 +28,10 @@ def folder_of() -> Iterator[Callable[[str], Path]]:
         yield cache(lambda part: kept.enter_context(opened(DATA / f"{part}.tar.xz")))
 
 
-@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize(
+    "part",
+    [pytest.param(part, marks=pytest.mark.slow if "early" in part else ()) for part in PARTS],
+)
 def test_every_run_has_a_log_a_twin_of_its_seed_and_a_cause_only_with_a_fault(
     part: str, folder_of: Callable[[str], Path]
 ) -> None:
