@@ -13,21 +13,28 @@ from algorithms.processes import Shards
 from algorithms.regularization import Regularizer
 from algorithms.updates.learner import Passes, ShardedPasses, WholePasses
 from algorithms.updates.training_batch import make_targets, make_training_batch
-from algorithms.updates.update import loss_of
+from algorithms.updates.update import Loss, loss_of
 from tests.small import VecOf, make_batch, make_policy
 from tests.updates.learners import learner_of
 from tests.updates.recording_algorithm import RecordingAlgorithm, critic_and_batch
 
 
-def step(passes: Passes, policy: Any, batch: Any, algorithm: Any, regularizer: Any, rows: slice) -> Any:  # fmt: skip
-    """(loss, gradient in one axis) of some states of a batch."""
+def loss_on(
+    passes: Passes, policy: Any, batch: Any, algorithm: Any, regularizer: Any, rows: slice
+) -> Loss:
+    """The loss of some states of a batch."""
     learner = learner_of(policy, algorithm, Regularizer(regularizer, batch.temperature))
     learner.passes = passes
     targets = make_targets(algorithm, learner.regularizer, batch)
     training = make_training_batch(algorithm, batch, targets, torch.Generator().manual_seed(0))
     minibatch = training.select(torch.arange(training.flat.num_states)[rows])
-    learner.optimizer.zero_grad(set_to_none=True)
-    loss = loss_of(learner, minibatch).total
+    return loss_of(learner, minibatch)
+
+
+def step(passes: Passes, policy: Any, batch: Any, algorithm: Any, regularizer: Any, rows: slice) -> Any:  # fmt: skip
+    """(loss, gradient in one axis) of some states of a batch."""
+    loss = loss_on(passes, policy, batch, algorithm, regularizer, rows).total
+    policy.zero_grad(set_to_none=True)
     passes.backward(policy, loss)
     gradients = [
         torch.zeros(1) if p.grad is None else p.grad.flatten() for p in policy.parameters()
@@ -53,6 +60,15 @@ def test_values_and_normalised_advantages_are_those_of_the_whole_minibatch(vec_o
     whole = step(WholePasses(), policy, batch, algorithm, regularizer, slice(None))
     divided = step(ShardedPasses(Shards(3)), policy, batch, algorithm, regularizer, slice(None))
     torch.testing.assert_close(divided, whole, rtol=1e-4, atol=1e-6)
+
+
+def test_the_terms_that_are_shown_add_up_to_the_loss(vec_of: VecOf) -> None:
+    policy, batch = critic_and_batch(vec_of)
+    algorithm = RecordingAlgorithm(Needs(critic=Critic(vf_coef=0.7)))
+    loss = loss_on(WholePasses(), policy, batch, algorithm, PRESETS["grpo"][1], slice(0, 3))
+    terms = loss.terms()
+    assert {"policy", "value"} < set(terms)
+    torch.testing.assert_close(sum(terms.values()), loss.total)
 
 
 def test_a_minibatch_with_fewer_states_than_shards_is_learned_from() -> None:
