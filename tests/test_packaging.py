@@ -9,7 +9,6 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-import tarfile
 import tomllib
 import zipfile
 from collections.abc import Sequence
@@ -19,6 +18,7 @@ from pathlib import Path
 import pytest
 
 import chess_env
+from benchmarks.corpus.chess import archive
 from tests.foreign.logs import trl_rows, trl_state
 
 ROOT = Path(__file__).parents[1]
@@ -329,8 +329,8 @@ def test_a_source_distribution_builds_the_same_wheel(built: Path, tmp_path: Path
         [sys.executable, "-c", code, str(tmp_path)],
         cwd=source, capture_output=True, text=True, check=True, timeout=60,
     )  # fmt: skip
-    with tarfile.open(tmp_path / done.stdout.split()[-1]) as packed:
-        packed.extractall(tmp_path / "unpacked", filter="data")
+    with archive(tmp_path / done.stdout.split()[-1]) as packed:
+        packed.extractall(tmp_path / "unpacked")
     (again,) = (tmp_path / "unpacked").iterdir()
     names = zipfile.ZipFile(build_wheel(again, tmp_path / "wheel")).namelist()
     assert sorted(names) == sorted(zipfile.ZipFile(built).namelist())

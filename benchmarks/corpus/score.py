@@ -17,7 +17,6 @@ import contextlib
 import json
 import shlex
 import subprocess
-import tarfile
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -27,7 +26,7 @@ from algorithms.doctor import diagnose_run
 from algorithms.doctor.diagnosis import AS_USUAL, LEARNS, UNMEASURED
 from algorithms.foreign import diagnose_log, read_log
 from algorithms.foreign.diagnosis import AS_EXPECTED, CANNOT_TELL
-from benchmarks.corpus.chess import COLUMNS, lines
+from benchmarks.corpus.chess import COLUMNS, archive, lines
 from benchmarks.records.report import Row, rate, save
 
 DATA = Path(__file__).parents[1] / "data" / "corpus"
@@ -90,8 +89,8 @@ def opened(runs: Path) -> Iterator[Path]:
         yield runs
         return
     with tempfile.TemporaryDirectory() as scratch:
-        with tarfile.open(runs) as packed:
-            packed.extractall(scratch, filter="data")
+        with archive(runs) as packed:
+            packed.extractall(scratch)
         for path in Path(scratch).glob(f"*/{COLUMNS}"):
             path.with_name(OURS).write_text(lines(path.read_bytes()))
             path.unlink()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tarfile
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,7 +11,7 @@ from algorithms.commands.diagnose import written
 from algorithms.doctor import RULES, diagnose_run, sample_rules, update_rules
 from algorithms.doctor.diagnosis import AS_USUAL, LEARNS, UNMEASURED
 from algorithms.doctor.signal_chain import OBJECTIVE_KEPT, STAGES, UNPLAYED
-from benchmarks.corpus.chess import lines
+from benchmarks.corpus.chess import archive, lines
 from docs.pages import ROOT, result
 from docs.pages.figures import links
 from docs.pages.markdown import table
@@ -123,9 +122,9 @@ def _stage(kind: str) -> str:
 def example(run: str) -> str:
     """What `chess-lab diagnose` says of a packed run of this project."""
     with tempfile.TemporaryDirectory() as scratch:
-        with tarfile.open(ROOT / "benchmarks" / "data" / "corpus" / "chess_open.tar.xz") as packed:
+        with archive(ROOT / "benchmarks" / "data" / "corpus" / "chess_open.tar.xz") as packed:
             for name in ("columns.json", "config.json"):
-                packed.extract(f"{run}/{name}", scratch, filter="data")
+                packed.extract(f"{run}/{name}", scratch)
         folder = Path(scratch) / run
         record = lines((folder / "columns.json").read_bytes())
         (folder / "metrics.jsonl").write_text(record, encoding="utf-8")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tarfile
 import tempfile
 from pathlib import Path
 
@@ -10,6 +9,7 @@ from algorithms.commands.diagnose import written_foreign
 from algorithms.foreign import diagnose_log, read_log
 from algorithms.foreign.trainer import QUANTITIES
 from algorithms.foreign.trainers import TRAINERS
+from benchmarks.corpus.chess import archive
 from docs.pages import ROOT
 from docs.pages.markdown import table
 
@@ -59,7 +59,7 @@ def names(trainer: str) -> str:
 def example(run: str) -> str:
     """What `chess-lab diagnose` says of a packed run of TRL."""
     with tempfile.TemporaryDirectory() as scratch:
-        with tarfile.open(PACKED / "trl_open.tar.xz") as packed:
-            packed.extract(f"{run}/trainer_state.json", scratch, filter="data")
+        with archive(PACKED / "trl_open.tar.xz") as packed:
+            packed.extract(f"{run}/trainer_state.json", scratch)
         lines = written_foreign(diagnose_log(read_log(Path(scratch) / run / "trainer_state.json")))
     return "\n".join(["```text", *lines, "```"])
