@@ -18,8 +18,7 @@ from chess_env.positions.start_positions import make_start_positions
 from chess_env.rewards import MATE_SCORE_CP, RewardTerm
 from chess_env.rules import rules
 from chess_env.rules.fen import pack_fens, parse_fen, to_fen, to_fens
-from chess_env.rules.random_play import random_walk
-from chess_env.rules.rules import ONGOING, STATUS_NAMES, status_batch
+from chess_env.rules.rules import ONGOING, STATUS_NAMES, random_walk, status_batch
 
 __all__ = ["ContractError", "check_evaluator", "check_reward_term", "check_start_positions"]
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
-from algorithms.run_folder.child_processes import environment_of_runs, launcher
+from algorithms.run_folder.stopping import environment_of_runs, launcher
 
 _CLI = "algorithms.cli"
 _LOADED = (

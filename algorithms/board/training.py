@@ -24,7 +24,7 @@ import numpy as np
 from algorithms.board.board_game import BadRequestError, BoardGame
 from algorithms.board.policies import BoardPolicies, Loaded, NoPolicyError
 from algorithms.config.foreign import NO_TRUST, Trust
-from algorithms.doctor.watch import Watch
+from algorithms.doctor.diagnosis import Watch
 from algorithms.evaluation.load_policy import run_temperature
 from algorithms.evaluation.snapshot_policies import (
     CHECKPOINTS,

@@ -15,7 +15,7 @@ from typing import Protocol
 
 from algorithms.comparison.grid_runs import GridRun
 from algorithms.core.checks import require
-from algorithms.run_folder.child_processes import environment_of_runs, launcher
+from algorithms.run_folder.stopping import environment_of_runs, launcher
 from chess_env.threads import usable_cores
 
 WAIT_S = 0.1

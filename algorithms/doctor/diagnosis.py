@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,11 +34,7 @@ from algorithms.doctor.metric_rows import (
     outcome_of,
 )
 from algorithms.doctor.pace import Curve, Pace, curve_of, pace, settings_of, such_runs
-from algorithms.doctor.sample_rules import (
-    FIRST_ROLLOUT_RULES,
-    SAMPLER_RULES,
-    SIGNAL_RULES,
-)
+from algorithms.doctor.sample_rules import FIRST_ROLLOUT_RULES, SAMPLER_RULES, SIGNAL_RULES
 from algorithms.doctor.signal_chain import NEEDED, SignalChain, signal_chain
 from algorithms.doctor.update_rules import LARGEST_ENTROPY, REGULARISER_RULES, STEP_RULES
 from algorithms.reports.run_files import Rows, doubts_of, read_metrics, read_object
@@ -47,6 +43,9 @@ from algorithms.reports.statistics import judge_peak
 RULES: tuple[CauseRule, ...] = (*SAMPLER_RULES, *REGULARISER_RULES, *SIGNAL_RULES, *STEP_RULES)
 """Each tests one cause by measurements, and none reads a setting of the run. In the order of their rank: what corrupts
 the samples comes first."""
+
+_FIRST, _NEWEST = 256, 1_792
+"""Rows of a long run that are kept while it is followed."""
 
 NEEDED_UPDATES = 4
 """With fewer only the samples of the first update can be judged."""
@@ -437,3 +436,52 @@ def _lucky_peak(record: MetricRows, outcome: RunOutcome) -> list[str]:
         f"the best mean reward, {peak.score:.3g} at update {peak.index + 1}, is expected by chance: in "
         f"{peak.p_value:.0%} of such runs without progress the best of {peak.evaluations} is that far from the trend"
     ]
+
+
+class Watch:
+    """Follows a run row by row: a line on its state, renewed at every evaluation.
+
+    Of a long run it keeps the first rows and the newest, so that its memory does not grow;
+    `chess-lab diagnose` reads all of them.
+
+    Args:
+        rows: what is on record already, of a run that is continued.
+    """
+
+    def __init__(self, rows: Iterable[Mapping[str, float | None]] = ()) -> None:
+        self._rows: list[Mapping[str, float | None]] = []
+        self._line = ""
+        for row in rows:
+            self.add(row)
+
+    def __call__(self, row: Mapping[str, float]) -> str:
+        """The line after this row of the record."""
+        self.add(row)
+        if "eval/regret_cp" in row:
+            self._line = _line(diagnose(self._rows))
+        return self._line and f"doctor: {self._line}"
+
+    def add(self, row: Mapping[str, float | None]) -> None:
+        """Takes up a row without a line after it."""
+        # A run that is continued plays again what its checkpoint had not seen: those rows are gone.
+        while self._rows and (self._rows[-1].get("step") or 0.0) >= (row["step"] or 0.0):
+            self._rows.pop()
+        self._rows.append(dict(row))
+        if len(self._rows) > _FIRST + _NEWEST:
+            del self._rows[_FIRST]
+
+
+def _line(diagnosis: Diagnosis) -> str:
+    """What is known so far: a cause that does harm with its remedy, otherwise how the run does."""
+    if diagnosis.verdict == SHORT:
+        return ""
+    if (
+        diagnosis.verdict == UNEXPLAINED
+        or diagnosis.chain.losses
+        or any(cause.is_harmful for cause in diagnosis.causes)
+    ):
+        return diagnosis.line()
+    state = diagnosis.state
+    if diagnosis.outcome.learning == NOT_LEARNING:
+        state = state.replace(NOT_LEARNING, f"{NOT_LEARNING} yet", 1)
+    return "; ".join([state, *diagnosis.lacking])

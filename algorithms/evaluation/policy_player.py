@@ -1,17 +1,24 @@
-"""A trained policy as a player of matches: one batched forward pass for all its boards."""
+"""A trained policy as a player, with one batched forward pass for all its boards, and its matches during training."""
 
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from algorithms.config.run import MatchConfig
 from algorithms.networks.policy_net import PolicyNet
+from algorithms.reports.elo import count_pairs, judge_pairs
+from chess_env.games.players import make_player
+from chess_env.matches.arena import MATCH_PLIES, play_match
 from chess_env.move_facts import facts_asked, move_facts_batch
 from chess_env.observation import NUM_PLANES, encode_batch
+from chess_env.positions.start_positions import StartPositions, make_start_positions
 from chess_env.rules.movegen import MAX_LEGAL
 from chess_env.rules.packed import Positions
 from chess_env.rules.rules import legal_actions_batch
@@ -185,3 +192,59 @@ class PolicyPlayer:
 
         few = in_passes_of(ROWS)
         return [size for size in MORE_ROWS if np.array_equal(in_passes_of(size), few)]
+
+
+class MatchPlay:
+    """Short matches during training: the same games against the same opponents each time.
+
+    The games draw nothing from the run's own random generators: a run learns the same with matches and
+    without.
+
+    Args:
+        config: opponents and number of games.
+        seed: of openings and opponents.
+
+    Raises:
+        ValueError: an opponent is unknown.
+    """
+
+    def __init__(self, config: MatchConfig, seed: int) -> None:
+        self._pairs, self._seed = config.games // 2, seed
+        self._opponents = {name: make_player(name) for name in config.opponents}
+
+    @cached_property
+    def _openings(self) -> StartPositions:
+        """Where games start; made for the first match, since most runs play none."""
+        return make_start_positions("openings")
+
+    def play(self, policy: PolicyNet) -> dict[str, float]:
+        """`match/<opponent>/...` of the policy's most probable moves; empty without opponents."""
+        if not self._opponents:
+            return {}
+        began = time.monotonic()
+        metrics: dict[str, float] = {}
+        player = PolicyPlayer(policy, temperature=GREEDY, label="policy")
+        for name, opponent in self._opponents.items():
+            match = play_match(
+                player,
+                opponent,
+                openings=self._openings,
+                pairs=self._pairs,
+                seed=self._seed,
+                max_plies=MATCH_PLIES,
+            )
+            counts, judged = match.counts(), judge_pairs(count_pairs(match.pair_points()))
+            converted = counts["conversion"]
+            metrics |= {
+                f"match/{name}/score": judged.score,
+                f"match/{name}/score_low": judged.interval.low,
+                f"match/{name}/score_high": judged.interval.high,
+                f"match/{name}/losses": counts["losses"] / counts["games"],
+                f"match/{name}/conversion": math.nan if converted is None else converted,
+            }
+        return metrics | {"time/match_s": time.monotonic() - began}
+
+    def close(self) -> None:
+        """Frees what the opponents hold."""
+        for opponent in self._opponents.values():
+            opponent.close()

@@ -25,8 +25,7 @@ from typing import IO, Any
 import torch
 
 from algorithms.processes.group import Group, Processes
-from algorithms.run_folder.child_processes import environment_of_runs, launcher
-from algorithms.run_folder.stopping import SIGNALS, handled
+from algorithms.run_folder.stopping import SIGNALS, environment_of_runs, handled, launcher
 from algorithms.run_folder.terminal import complain
 
 FOLDER = "CHESS_LAB_PROCESSES"

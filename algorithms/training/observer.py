@@ -18,7 +18,7 @@ from algorithms.core.batch import RolloutBatch
 from algorithms.diagnostics.entropy_prediction import exact_rewards
 from algorithms.diagnostics.signal_chain import Audit, HeldoutMoves, Look, SignalChain
 from algorithms.diagnostics.update_diagnostics import PolicyProbe, ProbeRecord, UpdateDiagnostics
-from algorithms.evaluation.match_play import MatchPlay
+from algorithms.evaluation.policy_player import MatchPlay
 from algorithms.evaluation.regret import MAIN_SLICE, HeldoutSlice, Regret, prepare_slice, regret_cp
 from algorithms.networks.policy_net import PolicyNet
 from algorithms.rollouts.collect import Collected

@@ -32,8 +32,7 @@ from algorithms.diagnostics.update_diagnostics import PolicyProbe, ProbeRecord, 
 from algorithms.evaluation.regret import MAIN_SLICE, prepare_slice
 from algorithms.networks.settings import NetworkConfig
 from algorithms.training.observer import audit_of, moves_of
-from algorithms.training.seen_positions import SeenPositions
-from algorithms.training.session import Session
+from algorithms.training.session import SeenPositions, Session
 from algorithms.updates.training_batch import TrainingBatch, make_targets
 from algorithms.updates.update import UpdateMetrics, update
 from benchmarks.records.report import print_table, save

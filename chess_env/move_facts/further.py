@@ -14,17 +14,8 @@ from numba import carray
 from numpy.typing import NDArray
 
 from chess_env.jit import inlined, kernel, stack_words
-from chess_env.move_facts.kernel import (
-    NO_KIND,
-    ROOM,
-    Attacks,
-    Facts,
-    attacks_of,
-    kind_at,
-    reach_of,
-)
-from chess_env.move_facts.structure import write_side
-from chess_env.move_facts.table import FURTHER_GROUPS
+from chess_env.move_facts.kernel import NO_KIND, ROOM, Attacks, Facts, attacks_of, kind_at, reach_of
+from chess_env.move_facts.table import FURTHER_GROUPS, MOST_SQUARES
 from chess_env.move_facts.table import FURTHER_INDEX as X
 from chess_env.moves import ACTION_FROM, ACTION_TO
 from chess_env.rules.bitboards import (
@@ -35,7 +26,10 @@ from chess_env.rules.bitboards import (
     U1,
     U2,
     U8,
+    beside,
     bishop_attacks,
+    fill_down,
+    fill_up,
     flip_vertical,
     lowest_square,
     pawn_attacks_down,
@@ -65,6 +59,8 @@ from chess_env.rules.packed import (
 )
 
 LAST_RANK = np.uint64(0xFF << 56)
+_CENTRE = np.uint64(0x0000001818000000)
+_RANKS_2_TO_4 = np.uint64(0x00000000FFFFFF00)
 
 Actions = NDArray[np.int16]
 
@@ -600,6 +596,65 @@ def _write_answers(
     out[X.evasions_at_most_2] = mate_looms and evasions <= 2
 
 
+@inlined
+def _distance(one: int, other: int) -> int:
+    """int64: moves of a king between two squares of an empty board."""
+    return max(abs((one >> 3) - (other >> 3)), abs((one & 7) - (other & 7)))
+
+
+@inlined
+def _write_structure(position: Positions, attacks: Attacks, others: Attacks, out: Facts) -> None:
+    """Writes the group `structure` of the side to move, whose pawns move up.
+
+    Args:
+        position: packed.
+        attacks: of the side to move.
+        others: of the other side.
+        out: where its columns begin; 0 stands there.
+    """
+    own, occupied = position[OWN], occupied_squares(position)
+    pawns, their_pawns = position[PAWNS] & own, position[PAWNS] & ~own
+    king = lowest_square(position[KINGS] & own)
+    their_king = lowest_square(position[KINGS] & ~own)
+    before = fill_down(pawns) >> U8
+    doubled = pawns & before
+    out[X.mover_isolated_pawns] = popcount(pawns & ~beside(fill_up(fill_down(pawns))))
+    out[X.mover_doubled_pawns] = popcount(doubled)
+    out[X.mover_backward_pawns] = popcount(pawns & ~fill_up(beside(pawns)) & (others.pawn >> U8))
+    out[X.mover_connected_pawns] = popcount(pawns & (attacks.pawn | beside(pawns)))
+    passed = pawns & ~doubled & ~(fill_down(their_pawns | beside(their_pawns)) >> U8)
+    out[X.mover_passed_pawns] = popcount(passed)
+    out[X.mover_passed_pawns_blocked] = popcount(passed << U8 & occupied)
+    while passed & (passed - U1):
+        passed &= passed - U1
+    if passed:  # the furthest one
+        square = lowest_square(passed)
+        out[X.mover_passed_rank] = square >> 3
+        out[X.mover_passed_own_king] = _distance(square + 8, king)
+        out[X.mover_passed_their_king] = _distance(square + 8, their_king)
+
+    outposts = (position[KNIGHTS] | position[BISHOPS]) & own & attacks.pawn
+    outposts &= ~(fill_down(beside(their_pawns)) >> U8)
+    rooks = position[ROOKS] & own & ~fill_up(fill_down(pawns))
+    half_open = rooks & fill_up(fill_down(their_pawns))
+    bishops = position[BISHOPS] & own
+    out[X.mover_bishops_at_least_2] = bishops & (bishops - U1) != U0
+    for number in range(1, 3):
+        out[X.mover_outposts_at_least_1 + number - 1] = popcount(outposts) >= number
+        out[X.mover_open_rooks_at_least_1 + number - 1] = popcount(rooks & ~half_open) >= number
+        out[X.mover_half_open_rooks_at_least_1 + number - 1] = popcount(half_open) >= number
+    free, ring = ~own & ~others.pawn, KING[their_king]
+    for number, seen in enumerate((attacks.knight, attacks.bishop, attacks.rook, attacks.queen)):
+        out[X.mover_knight_squares + number] = min(MOST_SQUARES, popcount(seen & free))
+        out[X.mover_knights_near_king + number] = popcount(seen & ring)
+
+    file = fill_up(fill_down(square_bit(king)))
+    out[X.mover_king_shield] = popcount((file | beside(file)) & pawns & _RANKS_2_TO_4)
+    out[X.mover_king_file_open] = file & pawns == U0
+    out[X.mover_centre_pawns] = popcount(pawns & _CENTRE)
+    out[X.mover_centre_squares] = popcount(attacks.all & _CENTRE)
+
+
 _GROUPS = FURTHER_GROUPS.index
 _EXCHANGE, _LINES, _THREATS = _GROUPS("exchange"), _GROUPS("lines"), _GROUPS("threats")
 _REPLIES, _KINGS, _ANSWERS = _GROUPS("replies"), _GROUPS("kings"), _GROUPS("answers")
@@ -678,9 +733,9 @@ def write_further_facts(
                     )
             if first[_STRUCTURE] >= 0:
                 written = out[first[_STRUCTURE] :]
-                write_side(child, replier, mover, written[X.opponent_isolated_pawns :])
+                _write_structure(child, replier, mover, written[X.opponent_isolated_pawns :])
                 _passed(child, passed)
                 men, own = occupied_squares(passed), passed[OWN]
                 mover = attacks_of(passed, own, men, True)
                 replier = attacks_of(passed, men ^ own, men, False)
-                write_side(passed, mover, replier, written)
+                _write_structure(passed, mover, replier, written)

@@ -34,8 +34,15 @@ from chess_env.rules.packed import (
     STATE,
     Positions,
 )
-from chess_env.rules.random_play import random_walk
-from chess_env.rules.rules import ENDGAME, MIDDLEGAME, ONGOING, OPENING, phase_batch, status_batch
+from chess_env.rules.rules import (
+    ENDGAME,
+    MIDDLEGAME,
+    ONGOING,
+    OPENING,
+    phase_batch,
+    random_walk,
+    status_batch,
+)
 
 PHASE_SHARES = (0.33, 0.34, 0.33)  # opening, middlegame, endgame
 OPENING_PLIES = 8  # at most, random, behind the book

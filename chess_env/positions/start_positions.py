@@ -41,8 +41,7 @@ from chess_env.positions.phase_mix import BareKings, DecidedPositions, PhaseMix
 from chess_env.positions.text_files import TextFile
 from chess_env.rules.fen import parse_fen
 from chess_env.rules.packed import Positions
-from chess_env.rules.random_play import random_walk
-from chess_env.rules.rules import ONGOING, STATUS_NAMES, position_hash, status_batch
+from chess_env.rules.rules import ONGOING, STATUS_NAMES, position_hash, random_walk, status_batch
 
 MAX_TRIES = 10_000
 

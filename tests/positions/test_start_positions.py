@@ -24,8 +24,7 @@ from chess_env.positions.phase_mix import (
 )
 from chess_env.positions.start_positions import make_start_positions, mixture_parts
 from chess_env.rules.fen import parse_fen, to_fen
-from chess_env.rules.random_play import random_walk
-from chess_env.rules.rules import hash_batch, phase_batch, status_batch
+from chess_env.rules.rules import hash_batch, phase_batch, random_walk, status_batch
 from tests.env.material import MaterialEvaluator
 
 SPECS = (

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from chess_env.rules.fen import pack_board, parse_fen, to_fen
 from chess_env.rules.movegen import MAX_LEGAL
 from chess_env.rules.packed import Positions
-from chess_env.rules.random_play import random_walk
+from chess_env.rules.rules import random_walk
 from chess_env.rules.validity import playable_batch
 
 UNSEEN = chess.STATUS_TOO_MANY_CHECKERS | chess.STATUS_IMPOSSIBLE_CHECK

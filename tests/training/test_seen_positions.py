@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from algorithms.training import seen_positions
-from algorithms.training.seen_positions import SeenPositions
+from algorithms.training import session
+from algorithms.training.session import SeenPositions
 
 
 def test_a_position_counts_from_its_second_state_on() -> None:
@@ -25,7 +25,7 @@ def test_the_order_of_the_states_in_a_call_does_not_matter() -> None:
 
 
 def test_positions_older_than_the_window_are_new_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(seen_positions, "WINDOW", 4)
+    monkeypatch.setattr(session, "WINDOW", 4)
     seen = SeenPositions()
     seen.fraction(torch.tensor([1, 2, 3]))
     assert seen.fraction(torch.tensor([1, 4])) == 1 / 2  # states: 2 3 1 4
@@ -35,7 +35,7 @@ def test_positions_older_than_the_window_are_new_again(monkeypatch: pytest.Monke
 
 
 def test_a_window_of_many_calls_equals_a_plain_list(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(seen_positions, "WINDOW", 16)
+    monkeypatch.setattr(session, "WINDOW", 16)
     rng = np.random.default_rng(0)
     seen, reloaded, states = SeenPositions(), SeenPositions(), []
     for size in [5] * 60 + [1, 16, 17, 40, 3, 5, 0, 7]:

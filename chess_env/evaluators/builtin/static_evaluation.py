@@ -2,15 +2,20 @@
 
 A board is a packed position (see `chess_env/rules/packed.py`) as a tuple of eight uint64, which the compiler
 keeps in registers. Every term has a middlegame and an endgame value, packed into one int64; the two
-sums are blended by the material left. The values are data: `piece_square_tables.py`.
+sums are blended by the material left.
+
+The values were fitted for this project by ridge least squares of win probability (Lichess formula), with material
+values of PeSTO (chessprogramming.org/PeSTO's_Evaluation_Function) and a slight preference for the centre as the prior.
+Data: 97,000 positions from random, engine and mixed games and one random move later, scored by Stockfish 15.1 at depth
+8 (not cleared in between); a position's features are those of the leaf that the quiescence search chose for it.
+Positions of the benchmark sample (benchmarks/data) were left out.
 """
 
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
-from chess_env.evaluators.builtin import piece_square_tables as pst
-from chess_env.evaluators.builtin.piece_square_tables import TERMS
 from chess_env.jit import inlined, kernel
 from chess_env.rules.bitboards import (
     KING,
@@ -41,6 +46,191 @@ from chess_env.rules.packed import (
 )
 from chess_env.rules.rules import has_insufficient_material
 
+# A (middlegame, endgame) pair of centipawns a term. Piece values are part of the piece-square tables. A square and its
+# mirror image on the other wing share a value; rows run from the side's own first rank up, columns from the edge file
+# to the centre file.
+# fmt: off
+_VALUES: dict[str, list[tuple[int, int]]] = {
+    # pawn, knight, bishop, rook, queen, king: 8 ranks x 4 files each
+    "PIECE_SQUARE": [
+        (57, 78), (62, 78), (67, 78), (72, 78),
+        (84, 73), (103, 73), (95, 89), (76, 96),
+        (97, 53), (100, 55), (91, 63), (72, 93),
+        (91, 52), (87, 78), (106, 73), (99, 68),
+        (104, 80), (104, 85), (116, 72), (138, 51),
+        (140, 83), (129, 133), (141, 115), (150, 53),
+        (142, 171), (113, 130), (42, 156), (168, 62),
+        (92, 134), (97, 134), (102, 134), (107, 134),
+        (318, 159), (353, 237), (335, 273), (338, 283),
+        (344, 238), (357, 247), (368, 240), (374, 268),
+        (350, 284), (382, 251), (376, 257), (364, 297),
+        (372, 301), (368, 333), (380, 296), (384, 307),
+        (388, 295), (380, 327), (349, 324), (400, 297),
+        (330, 247), (403, 255), (364, 317), (405, 275),
+        (339, 220), (323, 306), (328, 303), (413, 336),
+        (254, 249), (223, 352), (255, 262), (221, 280),
+        (364, 305), (381, 325), (364, 309), (386, 311),
+        (387, 321), (404, 269), (400, 299), (379, 295),
+        (374, 324), (401, 326), (394, 319), (374, 305),
+        (366, 372), (367, 290), (380, 301), (384, 280),
+        (391, 290), (388, 305), (377, 283), (411, 301),
+        (397, 308), (425, 234), (367, 360), (414, 281),
+        (351, 353), (357, 296), (412, 275), (262, 342),
+        (364, 262), (295, 348), (407, 246), (308, 348),
+        (484, 474), (476, 499), (495, 489), (508, 478),
+        (457, 508), (485, 499), (467, 513), (448, 532),
+        (451, 509), (482, 525), (477, 539), (441, 542),
+        (473, 513), (471, 514), (448, 541), (464, 506),
+        (465, 566), (483, 494), (521, 460), (535, 491),
+        (504, 541), (538, 494), (479, 543), (539, 499),
+        (481, 552), (475, 535), (392, 569), (564, 502),
+        (481, 549), (507, 546), (460, 564), (563, 475),
+        (1001, 989), (997, 1102), (1037, 904), (1037, 908),
+        (1018, 1038), (1044, 952), (1046, 869), (1040, 920),
+        (1022, 932), (1037, 955), (1012, 999), (1022, 1012),
+        (1035, 1007), (1002, 953), (1029, 986), (995, 1091),
+        (1034, 1013), (1022, 1044), (1000, 955), (1019, 946),
+        (1057, 941), (1057, 1128), (1028, 974), (1079, 999),
+        (1030, 914), (1018, 917), (1037, 899), (971, 897),
+        (1038, 937), (1005, 953), (1040, 819), (934, 955),
+        (215, -64), (238, -82), (182, -46), (192, -55),
+        (170, -19), (177, -25), (142, -15), (129, -5),
+        (36, -49), (86, -21), (49, -20), (-21, 48),
+        (-64, 40), (-83, -46), (-66, 28), (-138, 106),
+        (-213, 20), (-297, 56), (-389, 192), (-226, 120),
+        (6, -22), (-40, -29), (-6, 8), (-74, -53),
+        (20, -8), (11, -2), (-81, -37), (-10, 4),
+        (24, -15), (20, -8), (9, -4), (0, 0),
+    ],
+    # knight, by number of squares it can safely go to (0 .. 8)
+    "MOBILITY_N": [
+        (-7, -33), (19, -79), (28, -33), (30, -16), (43, -5),
+        (52, 9), (55, 23), (61, 20), (73, 37),
+    ],
+    # bishop (0 .. 13)
+    "MOBILITY_B": [
+        (-19, -98), (-7, -53), (5, -29), (15, -5), (18, 5),
+        (23, 27), (32, 31), (33, 41), (39, 59), (35, 68),
+        (48, 76), (46, 70), (15, 72), (70, 15),
+    ],
+    # rook (0 .. 14)
+    "MOBILITY_R": [
+        (-53, -85), (-24, -34), (-11, -13), (-8, -7), (8, 3),
+        (9, 11), (8, 23), (25, 15), (28, 29), (27, 39),
+        (49, 39), (16, 47), (46, 24), (53, 20), (79, 65),
+    ],
+    # queen (0 .. 27)
+    "MOBILITY_Q": [
+        (-15, -4), (-61, -97), (-54, -13), (-44, -51), (-30, -92),
+        (-35, -16), (-19, -24), (-19, 36), (-12, 33), (-7, 11),
+        (-2, 13), (1, 90), (4, 103), (4, 97), (6, 121),
+        (13, 150), (14, 76), (-11, 112), (17, 90), (9, 147),
+        (-14, 94), (62, 83), (89, 45), (66, 1), (-2, -19),
+        (-16, -27), (0, 0), (-1, -5),
+    ],
+    # passed pawn, by its rank (0 .. 7)
+    "PASSED": [
+        (0, 0), (-5, -20), (-30, -46), (-22, -29),
+        (-27, -13), (-57, 63), (66, 15), (0, 0),
+    ],
+    # a man stands in front of it, by rank
+    "PASSED_BLOCKED": [
+        (0, 0), (-21, 12), (24, -16), (-18, -19),
+        (-24, -21), (-31, -58), (-3, -40), (0, 0),
+    ],
+    # per rank of the pawn, by the own king's distance from its next square (0 .. 7)
+    "PASSED_OWN_KING": [
+        (-199, 99), (5, 21), (7, 18), (4, 10),
+        (17, 5), (15, 4), (16, -1), (10, 1),
+    ],
+    # per rank of the pawn, by the opposing king's distance from its next square
+    "PASSED_THEIR_KING": [
+        (-18, 6), (-2, -1), (1, 7), (-11, 15),
+        (-10, 23), (-15, 30), (-32, 49), (-39, 28),
+    ],
+    # pawn without a neighbour on either side file
+    "ISOLATED": [(-10, 6)],
+    # pawn behind an own pawn
+    "DOUBLED": [(-8, -22)],
+    # pawn defended by or beside a pawn, by rank
+    "CONNECTED": [
+        (0, 0), (7, 1), (13, 5), (7, 11),
+        (14, 16), (25, 16), (69, 79), (0, 0),
+    ],
+    # two or more bishops
+    "BISHOP_PAIR": [(76, -17)],
+    # rook on a file without pawns
+    "ROOK_OPEN": [(65, -8)],
+    # rook on a file without own pawns
+    "ROOK_SEMI_OPEN": [(32, -10)],
+    # by weighted attacks on the squares around the opposing king (0 .. 31 and more)
+    "KING_DANGER": [
+        (-101, -11), (0, 0), (-96, -2), (-102, -13),
+        (-96, -28), (-110, -6), (-59, -39), (-72, -46),
+        (-19, -46), (-50, -31), (-97, -19), (3, -27),
+        (-39, -42), (-8, -60), (-32, -35), (-59, -8),
+        (-5, -21), (16, -24), (30, -96), (-27, 121),
+        (-57, 158), (12, -36), (97, 89), (201, 90),
+        (35, 49), (-17, -76), (114, -66), (59, 50),
+        (161, 67), (30, 33), (139, 50), (146, 24),
+    ],
+    # pawns on ranks 2-4 on and beside the king file (0 .. 3 and more)
+    "SHIELD": [
+        (-36, 12), (-12, -9), (8, 7), (39, -9),
+    ],
+    # no own pawn on the king file
+    "KING_OPEN_FILE": [(-9, -18)],
+    # on the opponent's men (11), then on the mover's (11): pawn attacks minor, rook, queen; minor attacks rook,
+    # queen; rook attacks queen; undefended and attacked pawn, knight, bishop, rook, queen
+    "THREAT": [
+        (57, -11), (26, -11), (50, 29), (35, 19),
+        (45, -6), (3, -2), (-3, -2), (-3, 37),
+        (35, -34), (-23, 33), (14, 1), (67, 44),
+        (86, -75), (93, -43), (42, 37), (79, 51),
+        (116, -26), (20, 38), (30, 54), (38, 48),
+        (56, 13), (-8, 29),
+    ],
+    # the right to move
+    "TEMPO": [(46, 34)],
+    # knight defended by a pawn where no pawn can ever attack it
+    "OUTPOST": [(13, 0)],
+}
+# fmt: on
+
+_PAIRS = [pair for pairs in _VALUES.values() for pair in pairs]
+NUM_TERMS = len(_PAIRS)
+# int64 [NUM_TERMS]: middlegame + endgame * 2**32, so that one sum adds both.
+TERMS: NDArray[np.int64] = np.array([middle + (end << 32) for middle, end in _PAIRS], np.int64)
+
+
+def _first_index(name: str) -> int:
+    names = list(_VALUES)
+    return sum(len(_VALUES[earlier]) for earlier in names[: names.index(name)])
+
+
+PIECE_SQUARE = _first_index("PIECE_SQUARE")
+MOBILITY_N = _first_index("MOBILITY_N")
+MOBILITY_B = _first_index("MOBILITY_B")
+MOBILITY_R = _first_index("MOBILITY_R")
+MOBILITY_Q = _first_index("MOBILITY_Q")
+PASSED = _first_index("PASSED")
+PASSED_BLOCKED = _first_index("PASSED_BLOCKED")
+PASSED_OWN_KING = _first_index("PASSED_OWN_KING")
+PASSED_THEIR_KING = _first_index("PASSED_THEIR_KING")
+ISOLATED = _first_index("ISOLATED")
+DOUBLED = _first_index("DOUBLED")
+CONNECTED = _first_index("CONNECTED")
+BISHOP_PAIR = _first_index("BISHOP_PAIR")
+ROOK_OPEN = _first_index("ROOK_OPEN")
+ROOK_SEMI_OPEN = _first_index("ROOK_SEMI_OPEN")
+KING_DANGER = _first_index("KING_DANGER")
+SHIELD = _first_index("SHIELD")
+KING_OPEN_FILE = _first_index("KING_OPEN_FILE")
+THREAT = _first_index("THREAT")
+TEMPO = _first_index("TEMPO")
+OUTPOST = _first_index("OUTPOST")
+
+
 PHASE_TOTAL = 24
 MAX_EVAL = 9_000
 _HALF = np.int64(1) << np.int64(31)
@@ -67,24 +257,24 @@ def _pawn_terms(own_pawns, their_pawns, own_king, their_king, occupied):
     isolated = own_pawns & ~beside(files)
     connected = own_pawns & (attacked | beside(own_pawns))
     doubled = own_pawns & (fill_down(own_pawns) >> U8)
-    total += popcount(isolated) * TERMS[pst.ISOLATED] + popcount(doubled) * TERMS[pst.DOUBLED]
+    total += popcount(isolated) * TERMS[ISOLATED] + popcount(doubled) * TERMS[DOUBLED]
     bits = own_pawns
     while bits:
         square = lowest_square(bits)
-        total += TERMS[pst.PIECE_SQUARE + _HALF_SQUARE[square]]
+        total += TERMS[PIECE_SQUARE + _HALF_SQUARE[square]]
         bits &= bits - U1
     while connected:
-        total += TERMS[pst.CONNECTED + (lowest_square(connected) >> 3)]
+        total += TERMS[CONNECTED + (lowest_square(connected) >> 3)]
         connected &= connected - U1
     passed = own_pawns & ~shadow & ~doubled
     while passed:
         square = lowest_square(passed)
         rank = square >> 3
-        total += TERMS[pst.PASSED + rank]
+        total += TERMS[PASSED + rank]
         if square_bit(square + 8) & occupied:
-            total += TERMS[pst.PASSED_BLOCKED + rank]
-        total += TERMS[pst.PASSED_OWN_KING + _DISTANCE[square + 8, own_king]] * rank
-        total += TERMS[pst.PASSED_THEIR_KING + _DISTANCE[square + 8, their_king]] * rank
+            total += TERMS[PASSED_BLOCKED + rank]
+        total += TERMS[PASSED_OWN_KING + _DISTANCE[square + 8, own_king]] * rank
+        total += TERMS[PASSED_THEIR_KING + _DISTANCE[square + 8, their_king]] * rank
         passed &= passed - U1
     return total
 
@@ -104,28 +294,28 @@ def _piece_terms(board, occupied, their_pawn_attacks, ring):
     bits = board[KNIGHTS] & own
     if bits:
         outposts = bits & pawn_attacks & ~fill_down(beside(their_pawns))
-        total += popcount(outposts) * TERMS[pst.OUTPOST]
+        total += popcount(outposts) * TERMS[OUTPOST]
     while bits:
         square = lowest_square(bits)
         attacks = KNIGHT[square]
         minors |= attacks
         units += 2 * popcount(attacks & ring)
         total += (
-            TERMS[pst.PIECE_SQUARE + 32 + _HALF_SQUARE[square]]
-            + TERMS[pst.MOBILITY_N + popcount(attacks & reach)]
+            TERMS[PIECE_SQUARE + 32 + _HALF_SQUARE[square]]
+            + TERMS[MOBILITY_N + popcount(attacks & reach)]
         )
         bits &= bits - U1
     bits = board[BISHOPS] & own
     if bits & (bits - U1):
-        total += TERMS[pst.BISHOP_PAIR]
+        total += TERMS[BISHOP_PAIR]
     while bits:
         square = lowest_square(bits)
         attacks = bishop_attacks(square, occupied)
         minors |= attacks
         units += 2 * popcount(attacks & ring)
         total += (
-            TERMS[pst.PIECE_SQUARE + 64 + _HALF_SQUARE[square]]
-            + TERMS[pst.MOBILITY_B + popcount(attacks & reach)]
+            TERMS[PIECE_SQUARE + 64 + _HALF_SQUARE[square]]
+            + TERMS[MOBILITY_B + popcount(attacks & reach)]
         )
         bits &= bits - U1
     bits = board[ROOKS] & own
@@ -135,12 +325,12 @@ def _piece_terms(board, occupied, their_pawn_attacks, ring):
         rooks |= attacks
         units += 3 * popcount(attacks & ring)
         total += (
-            TERMS[pst.PIECE_SQUARE + 96 + _HALF_SQUARE[square]]
-            + TERMS[pst.MOBILITY_R + popcount(attacks & reach)]
+            TERMS[PIECE_SQUARE + 96 + _HALF_SQUARE[square]]
+            + TERMS[MOBILITY_R + popcount(attacks & reach)]
         )
         file = _FILE_OF[square]
         if file & own_pawns == U0:
-            total += TERMS[pst.ROOK_SEMI_OPEN] if file & their_pawns else TERMS[pst.ROOK_OPEN]
+            total += TERMS[ROOK_SEMI_OPEN] if file & their_pawns else TERMS[ROOK_OPEN]
         bits &= bits - U1
     bits = board[QUEENS] & own
     while bits:
@@ -149,17 +339,17 @@ def _piece_terms(board, occupied, their_pawn_attacks, ring):
         queens |= attacks
         units += 5 * popcount(attacks & ring)
         total += (
-            TERMS[pst.PIECE_SQUARE + 128 + _HALF_SQUARE[square]]
-            + TERMS[pst.MOBILITY_Q + popcount(attacks & reach)]
+            TERMS[PIECE_SQUARE + 128 + _HALF_SQUARE[square]]
+            + TERMS[MOBILITY_Q + popcount(attacks & reach)]
         )
         bits &= bits - U1
 
     king = lowest_square(board[KINGS] & own)
-    total += TERMS[pst.PIECE_SQUARE + 160 + _HALF_SQUARE[king]]
+    total += TERMS[PIECE_SQUARE + 160 + _HALF_SQUARE[king]]
     near = (_FILE_OF[king] | beside(_FILE_OF[king])) & own_pawns
-    total += TERMS[pst.SHIELD + min(3, popcount(near & _RANK_2_TO_4))]
+    total += TERMS[SHIELD + min(3, popcount(near & _RANK_2_TO_4))]
     if _FILE_OF[king] & own_pawns == U0:
-        total += TERMS[pst.KING_OPEN_FILE]
+        total += TERMS[KING_OPEN_FILE]
     return total, minors, rooks, queens, units
 
 
@@ -216,7 +406,7 @@ def evaluate_packed(board):
     their_pawn_attacks = flip_vertical(turned_pawn_attacks)
     own_ring, their_ring = KING[own_king], KING[their_king]
 
-    total = TERMS[pst.TEMPO]
+    total = TERMS[TEMPO]
     total += _pawn_terms(board[PAWNS] & own, board[PAWNS] & their, own_king, their_king, occupied)
     total -= _pawn_terms(
         turned[PAWNS] & turned[OWN],
@@ -228,18 +418,18 @@ def evaluate_packed(board):
     value, minors, rooks, queens, units = _piece_terms(
         board, occupied, their_pawn_attacks, their_ring
     )
-    total += value + TERMS[pst.KING_DANGER + min(units, 31)]
+    total += value + TERMS[KING_DANGER + min(units, 31)]
     own_attacks = own_pawn_attacks | minors | rooks | queens | own_ring
     value, turned_minors, turned_rooks, turned_queens, units = _piece_terms(
         turned, turned_occupied, flip_vertical(own_pawn_attacks), flip_vertical(own_ring)
     )
-    total -= value + TERMS[pst.KING_DANGER + min(units, 31)]
+    total -= value + TERMS[KING_DANGER + min(units, 31)]
     their_minors, their_rooks = flip_vertical(turned_minors), flip_vertical(turned_rooks)
     their_attacks = (
         their_pawn_attacks | their_minors | their_rooks | flip_vertical(turned_queens) | their_ring
     )
     total += _threat_terms(
-        board, their, own_pawn_attacks, minors, rooks, own_attacks, their_attacks, pst.THREAT
+        board, their, own_pawn_attacks, minors, rooks, own_attacks, their_attacks, THREAT
     )
     total -= _threat_terms(
         board,
@@ -249,7 +439,7 @@ def evaluate_packed(board):
         their_rooks,
         their_attacks,
         own_attacks,
-        pst.THREAT + 11,
+        THREAT + 11,
     )
     return total, their_attacks, minors, rooks, queens
 
