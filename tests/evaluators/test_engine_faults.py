@@ -44,7 +44,9 @@ def test_an_engine_that_talks_nonsense_is_replaced_and_all_it_said_is_asked_agai
         assert evaluator.counters()["quarantined"] == 0
 
 
-@pytest.mark.parametrize("how", ["dies_on", "hangs_on", "drones_on", "babbles_on"])
+@pytest.mark.parametrize(
+    "how", ["dies_on", pytest.param("hangs_on", marks=pytest.mark.slow), "drones_on", "babbles_on"]
+)
 def test_a_position_that_ends_engines_is_given_up_after_three_tries(
     fake_engine: FakeEngine, positions: np.ndarray, how: str
 ) -> None:
@@ -73,7 +75,7 @@ def test_a_position_is_not_given_up_for_what_befalls_its_engines(
 ) -> None:
     # The last one: the second engine has answered others, and has nothing else to do.
     path = fake_engine(f"{how} {placement(positions[39])}")
-    with StockfishEvaluator(path, deadline_s=0.7, num_engines=engines) as evaluator:
+    with StockfishEvaluator(path, deadline_s=0.5, num_engines=engines) as evaluator:
         pool = evaluator._pool
         while len(pool._engines) < engines or not all(each.ready for each in pool._engines):
             evaluator.evaluate(positions[40:])
@@ -91,7 +93,7 @@ def test_a_suspended_machine_costs_no_engine(
     program = os.fork()
     if program == 0:
         try:
-            with StockfishEvaluator(path, deadline_s=2.0) as evaluator:
+            with StockfishEvaluator(path, deadline_s=1.0) as evaluator:
                 os.write(writing, f"{evaluator.engine_pids()[0]}\n".encode())
                 scores = evaluator.evaluate(positions[:40]).tolist()
                 os.write(writing, repr((scores, evaluator.counters()["engine_restarts"])).encode())
@@ -102,12 +104,14 @@ def test_a_suspended_machine_costs_no_engine(
         everything = [int(said.readline()), program]
         while not (tmp_path / "marker").exists():  # the engine works on the position
             assert os.waitpid(program, os.WNOHANG) == (0, 0)
+        time.sleep(0.05)  # the program has the answers before it, and waits for this one
         for pid in everything:
             os.kill(pid, signal.SIGSTOP)
-        time.sleep(2.2)  # the deadline passes
+        time.sleep(1.1)  # the deadline passes
         for pid in everything if woken_first == "engine" else reversed(everything):
             os.kill(pid, signal.SIGCONT)
-            time.sleep(0.01)
+            time.sleep(0.05)  # a program that judged its engine now would take it for hung
+        (tmp_path / "marker_done").touch()
         assert said.read() == repr((expected_scores(positions[:40]), 0))
     os.waitpid(program, 0)
 
@@ -115,7 +119,6 @@ def test_a_suspended_machine_costs_no_engine(
 def test_a_position_that_was_given_up_is_asked_again_when_its_time_is_over(
     fake_engine: FakeEngine, positions: np.ndarray, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pool_module, "QUARANTINE_S", 1.0, raising=False)
     path = fake_engine(f"dies_once_in_a_while_on {placement(positions[3])}")
     with StockfishEvaluator(path) as evaluator:
         for _ in range(2):  # the second time it is not asked
@@ -123,7 +126,8 @@ def test_a_position_that_was_given_up_is_asked_again_when_its_time_is_over(
                 evaluator.evaluate(positions[:10])
             assert evaluator.counters()["engine_restarts"] == 3
         assert evaluator.counters()["quarantined"] == 1
-        time.sleep(1.05)
+        later = time.monotonic() + pool_module.QUARANTINE_S
+        monkeypatch.setattr(time, "monotonic", lambda: later)
         assert evaluator.evaluate(positions[:10]).tolist() == expected_scores(positions[:10])
         assert evaluator.counters()["quarantined"] == 0
 
