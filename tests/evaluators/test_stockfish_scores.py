@@ -56,13 +56,14 @@ def test_scores_equal_those_of_a_plain_client(
 def test_scores_do_not_depend_on_order_pool_size_or_form(
     stockfish: StockfishEvaluator, positions: np.ndarray
 ) -> None:
+    positions = positions[::2]
     scores = stockfish.evaluate(positions)
     order = np.random.default_rng(0).permutation(len(positions))
     assert stockfish.evaluate(positions[order]).tolist() == scores[order].tolist()
     assert stockfish.evaluate(fen.to_fens(positions)).tolist() == scores.tolist()
     with StockfishEvaluator(num_engines=3) as three:
         assert three.evaluate(positions[order]).tolist() == scores[order].tolist()
-    assert len(set(scores.tolist())) > 60, "the sample tells scores apart"
+    assert len(set(scores.tolist())) > 30, "the sample tells scores apart"
 
 
 def test_rule_endings_are_decided_without_the_engine(stockfish: StockfishEvaluator) -> None:
@@ -181,12 +182,12 @@ def test_threads_may_share_an_evaluator(
 
 
 def test_many_queries_do_not_fill_the_pipes(positions: np.ndarray) -> None:
-    flags = (np.arange(12, dtype=np.uint64)[:, None] % np.uint64(2)) << np.uint64(10)
-    many = np.concatenate([positions] * 12)
+    flags = (np.arange(8, dtype=np.uint64)[:, None] % np.uint64(2)) << np.uint64(10)
+    many = np.concatenate([positions] * 8)
     many[:, 7] ^= np.repeat(flags, len(positions))  # both colours of each position
     with StockfishEvaluator(nodes=1, num_engines=1) as evaluator:
         job_queries = fen.engine_fens(many)
         answers, error = evaluator._ask(
             job_queries, "nodes 1", 1, lambda _, reply: len(reply), 30.0
         )
-    assert error is None and len(answers) == len(many) == 1440 and min(answers) > 0
+    assert error is None and len(answers) == len(many) == 960 and min(answers) > 0
