@@ -46,8 +46,8 @@ def builtin(request) -> BuiltinEvaluator:
 
 @pytest.fixture(scope="module")
 def played() -> np.ndarray:
-    """uint64 [3000, 8]: positions of random games."""
-    return random_play(24_000, seed=11)[::8]
+    """uint64 [1500, 8]: positions of random games."""
+    return random_play(24_000, seed=11)[::16]
 
 
 def board_of(position: np.ndarray) -> tuple[np.uint64, ...]:
@@ -165,7 +165,7 @@ def test_extreme_positions_are_scored_within_bounds(builtin, played):
     ]
     legal = [text for text in crowded if chess.Board(text).is_valid()]
     assert len(legal) >= 4
-    scores = builtin.evaluate(legal + fen.to_fens(played))
+    scores = builtin.evaluate(legal + fen.to_fens(played[::2]))
     mate = np.abs(scores) >= 9_990
     assert (np.abs(scores[~mate]) <= 9_000).all()
     assert (scores[:2] > 5_000).all()
@@ -184,10 +184,10 @@ def test_golden_scores_are_equal_on_every_machine(builtin):
     assert builtin.evaluate(list(GOLDEN)).tolist() == golden
 
 
-@pytest.mark.parametrize("depth", [1, 2, 3])
-def test_a_ply_deeper_is_the_best_of_the_moves(played, depth):
+@pytest.mark.parametrize(("depth", "count"), [(1, 150), (2, 80), (3, 60)])
+def test_a_ply_deeper_is_the_best_of_the_moves(played, depth, count):
     """Where they differ, a capture was skipped that is said not to lift the score: the bounds are others."""
-    going_on = played[rules.status_batch(played) == rules.ONGOING][:150]
+    going_on = played[rules.status_batch(played) == rules.ONGOING][:count]
     before, best = BuiltinEvaluator(depth=depth - 1), []
     for text in fen.to_fens(going_on):
         board, boards = chess.Board(text), []
@@ -244,7 +244,7 @@ def test_listed_moves_and_boards_after_them_are_those_of_the_rules_core(played):
 
 
 def test_where_no_check_leaves_few_replies_that_is_said_and_elsewhere_hardly_ever(builtin, played):
-    going_on = played[rules.status_batch(played) == rules.ONGOING][:1500]
+    going_on = played[rules.status_batch(played) == rules.ONGOING][:750]
     _, forcing, _ = builtin.search(going_on)
     few = np.zeros(len(going_on), bool)
     for row, text in enumerate(fen.to_fens(going_on)):
@@ -279,7 +279,7 @@ def test_quiet_checks_are_those_of_python_chess(played):
         }
         assert listed == expected, reference.fen()
         seen += len(expected)
-    assert seen > 1_000
+    assert seen > 400
 
 
 @pytest.mark.parametrize(

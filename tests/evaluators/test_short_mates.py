@@ -103,7 +103,7 @@ def crowded(draw: st.DrawFn) -> chess.Board:
 
 
 @given(crowded().filter(lambda board: board.is_valid() and not board.is_game_over()))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_every_mate_in_one_is_found_and_no_claim_is_wrong(board: chess.Board) -> None:
     fen, epd = board.fen(), board.epd()
     mating = proven([fen], 0)[0]
@@ -117,7 +117,9 @@ def test_every_mate_in_one_is_found_and_no_claim_is_wrong(board: chess.Board) ->
 
 
 def test_quiet_moves_are_passed_over_only_where_each_leaves_many_replies() -> None:
-    positions = random_play(6_000, seed=5)[::8]
+    # In the first the rook may take the knight, and leaves the king three moves.
+    first = pack_fens(["7k/8/8/3n4/8/8/8/K2R4 w - - 0 1"])
+    positions = np.concatenate([first, random_play(6_000, seed=5)[::24]])
     passed_over = 0
     for text, position in zip(to_fens(positions), positions, strict=True):
         if not every_quiet_move_leaves_more(position, MOST_AFTER_MOVE):
@@ -133,7 +135,7 @@ def test_quiet_moves_are_passed_over_only_where_each_leaves_many_replies() -> No
 
 
 def test_what_the_search_knows_of_checks_changes_no_proof() -> None:
-    positions = random_play(40_000, seed=6)
+    positions = random_play(20_000, seed=6)
     positions = positions[rules.status_batch(positions) == rules.ONGOING]
     scores, forcing, _ = BuiltinEvaluator().search(positions)
     told, asked = scores.copy(), scores.copy()
@@ -143,7 +145,7 @@ def test_what_the_search_knows_of_checks_changes_no_proof() -> None:
 
 
 @given(crowded().filter(lambda board: board.is_valid() and 0 < board.legal_moves.count() <= 6))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_a_hunted_king_with_few_replies_has_every_mate_in_two_found_that_leaves_few(
     board: chess.Board,
 ) -> None:

@@ -48,7 +48,7 @@ def rook_endings(count: int, seed: int) -> np.ndarray:
 
 
 def test_a_win_is_8900_less_the_plies_to_the_next_capture_or_pawn_move(real: Path) -> None:
-    positions = rook_endings(250, seed=1)
+    positions = rook_endings(120, seed=1)
     known, scores = SyzygyTables(real).probe(positions)
     exact = exact_scores(positions)
     # With king and rook against king the next capture or pawn move is the mate itself.
