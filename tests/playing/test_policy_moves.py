@@ -92,7 +92,7 @@ def test_temperature_zero_plays_the_most_probable_move_and_shows_probabilities_a
 
 
 def test_moves_are_sampled_with_their_probabilities_within_top_k() -> None:
-    moves, draws, kept = PolicyMoves(small_policy(0)), 400, 3
+    moves, draws, kept = PolicyMoves(small_policy(0)), 200, 3
     answer = moves(asked(temperature=0.5, top_k=kept))
     assert sum(answer.probs) == pytest.approx(1.0, abs=1e-5)  # of all moves, not of those kept
     assert len(answer.moves) == 20

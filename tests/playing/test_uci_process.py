@@ -207,6 +207,7 @@ def test_an_engine_that_nobody_can_speak_to_says_so_and_fails(
     assert said.startswith(f"chess-lab uci: {message}") and said.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_moves_that_a_pipe_asks_for_are_given_before_the_end() -> None:
     given = (
         b"\xef\xbb\xbfuci\r\nisready\r\nposition startpos moves e2e4\r\ngo depth 1\r\ngo infinite"
