@@ -56,9 +56,9 @@ def test_a_value_that_stockfish_does_not_take_is_named(settings: str, message: s
 
 @pytest.mark.stockfish
 def test_skill_0_loses_to_stockfish_that_is_not_held_back() -> None:
-    weak, full = limited_stockfish("engine:nodes=1000,skill_level=0"), None
+    weak, full = limited_stockfish("engine:nodes=200,skill_level=0"), None
     try:
-        full = limited_stockfish("engine:nodes=1000,skill_level=20")
+        full = limited_stockfish("engine:nodes=200,skill_level=20")
         match = play_match(
             weak, full, openings=make_start_positions("openings"), pairs=2, seed=0, max_plies=200
         )
@@ -71,10 +71,10 @@ def test_skill_0_loses_to_stockfish_that_is_not_held_back() -> None:
 
 
 @pytest.mark.stockfish
-def test_a_rating_over_two_opponents_is_said_with_its_scale(tmp_path: Path) -> None:
+def test_a_rating_over_two_opponents_is_said_with_its_scale(run_dir: Path, tmp_path: Path) -> None:
     names = [f"engine:nodes=1,uci_elo={elo}" for elo in (1350, 1500)]
     file = tmp_path / "found.json"
-    said = evaluate("warm", "--games", 2, "--opponents", "random", *names, "--json", file)
+    said = evaluate(run_dir, "--games", 2, "--opponents", "random", *names, "--json", file)
     assert said.code == 0
     assert "Elo by 4 games against players with uci_elo: " in said.out
     assert "not to people" in " ".join(said.out.split())

@@ -54,12 +54,12 @@ def test_no_thread_at_all_is_an_error_that_names_the_option(what: tuple[str, ...
 def test_games_are_the_same_with_one_thread_and_with_two(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("chess_env.matches.arena.MATCH_PLIES", 8)
+    monkeypatch.setattr("chess_env.matches.arena.MATCH_PLIES", 4)
     found = []
     for threads in (1, 2):
         games = tmp_path / f"{threads}.pgn"
         files = ["--pgn", str(games), "--json", str(tmp_path / f"{threads}.json")]
-        opponents = ["--opponents", "random", "--games", "80"]
+        opponents = ["--opponents", "random", "--games", "40"]
         assert cli.main(["eval", "warm", *opponents, *files, "--num-threads", str(threads)]) == 0
         figures = json.loads((tmp_path / f"{threads}.json").read_text())
         found.append((games.read_text(), figures))

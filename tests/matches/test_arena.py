@@ -62,7 +62,7 @@ def essence(games: Sequence[Game]) -> list[tuple[Any, ...]]:
     [
         ("random", "random", "openings", 10, 300),
         ("random", "material", "random_plies:2-40", 12, 300),
-        ("material@random=0.3", "material@random=0.9", "phase_mix", 30, 300),
+        ("material@random=0.3", "material@random=0.9", "phase_mix", 15, 300),
         ("builtin", "material", "phase_mix", 12, 80),
     ],
 )
@@ -252,7 +252,7 @@ def test_a_match_without_a_working_engine_ends_with_its_last_words() -> None:
 
 @pytest.mark.stockfish
 def test_a_killed_stockfish_changes_no_game_and_is_counted() -> None:
-    undisturbed = match("engine:nodes=1", "material", pairs=3, plies=40)
+    undisturbed = match("engine:nodes=1", "material", pairs=2, plies=24)
     engine = make_player("engine:nodes=1")
     calls = 0
 
@@ -270,7 +270,7 @@ def test_a_killed_stockfish_changes_no_game_and_is_counted() -> None:
             pass
 
     try:
-        result = match(engine, Killer(), pairs=3, plies=40)
+        result = match(engine, Killer(), pairs=2, plies=24)
     finally:
         engine.close()
     assert essence(result.games) == essence(undisturbed.games)

@@ -58,9 +58,9 @@ def after(fen: str, ucis: Sequence[str], move: chess.Move) -> chess.Board:
 
 def test_python_chess_agrees_on_what_is_kept_of_random_games() -> None:
     source, rng = make_start_positions("phase_mix"), np.random.default_rng(5)
-    starts = np.array([source.sample(rng) for _ in range(30)], np.uint64)
+    starts = np.array([source.sample(rng) for _ in range(15)], np.uint64)
     in_play = GamesInPlay(starts, [GreedyPlayer(MaterialEvaluator())])
-    boards, everywhere = in_play.boards, np.arange(30)
+    boards, everywhere = in_play.boards, np.arange(15)
     theirs = [chess.Board(to_fen(start)) for start in starts]
     roots = [board.copy(stack=False) for board in theirs]  # after the last capture or pawn move
     active = everywhere
@@ -81,7 +81,7 @@ def test_python_chess_agrees_on_what_is_kept_of_random_games() -> None:
                 replayed.push(action_to_move(action, replayed))
             assert replayed.fen(en_passant="legal") == theirs[row].fen(en_passant="legal")
             assert games.occurred(at, pack_board(theirs[row])[None]).all()
-    assert len(active) > 5 and max(map(len, games.moves)) > 20
+    assert len(active) > 2 and max(map(len, games.moves)) > 20
 
 
 def test_a_winning_player_avoids_a_position_that_has_occurred_and_a_losing_one_seeks_it() -> None:
@@ -177,16 +177,16 @@ def test_a_match_tells_its_players_the_game_so_far() -> None:
 def test_an_engine_is_told_what_a_client_tells_it() -> None:
     """The same moves as python-chess's client gets that sends each whole game and clears before each move."""
     source, rng = make_start_positions("phase_mix"), np.random.default_rng(7)
-    starts = np.array([source.sample(rng) for _ in range(24)], np.uint64)
+    starts = np.array([source.sample(rng) for _ in range(16)], np.uint64)
     engine, greedy = make_player("engine:nodes=400"), GreedyPlayer(MaterialEvaluator())
     in_play = GamesInPlay(starts, [engine])
-    boards, everywhere = in_play.boards, np.arange(24)
+    boards, everywhere = in_play.boards, np.arange(16)
     theirs = [chess.Board(to_fen(start)) for start in starts]
     active, compared, told_more = everywhere, 0, 0
     try:
         with chess.engine.SimpleEngine.popen_uci(str(engine.evaluator.path)) as client:
             client.configure({"Hash": 1, "Threads": 1})
-            for ply in range(40):
+            for ply in range(30):
                 if not len(active):
                     break
                 games = in_play.so_far(active)
