@@ -17,7 +17,8 @@ from algorithms.reports.run_files import read_metrics
 from algorithms.run_folder import checkpoint
 from algorithms.run_folder.stopping import raise_outside_imports, stop_on_signal
 from tests.commands.lab import ENV, usual_signals
-from tests.forks import Forks
+from tests.run_folder import boundaries
+from tests.run_folder.boundaries import ended
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="/proc on Linux alone")
 ROOT = Path(__file__).parents[2]
@@ -31,6 +32,18 @@ def children(pid: int) -> list[int]:
     return [int(child) for task in tasks for child in task.read_text().split()]
 
 
+def begun(arguments: list[str], log: Path) -> int:
+    """Process id of a fork of this process that runs a command, and has the usual signals."""
+    # Tests that are started in the background ignore SIGINT, and `nohup` SIGHUP.
+    usual = {signal.SIGINT: signal.default_int_handler, signal.SIGHUP: signal.SIG_DFL}
+    before = {number: signal.signal(number, handler) for number, handler in usual.items()}
+    try:
+        return boundaries.begun(arguments, log)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
 def trained(run_dir: Path, log: Path, rows: int = 3) -> None:
     """Waits for some rows of a record."""
     metrics, deadline = run_dir / "metrics.jsonl", time.monotonic() + 60
@@ -41,19 +54,18 @@ def trained(run_dir: Path, log: Path, rows: int = 3) -> None:
 
 @pytest.mark.stockfish
 def test_ctrl_c_ends_a_run_with_a_checkpoint_and_its_engines_and_says_how_to_go_on(
-    tmp_path: Path, forks: Forks
+    tmp_path: Path,
 ) -> None:
     run_dir, log = tmp_path / "run", tmp_path / "log"
     engines = ["--env.evaluator", "stockfish:depth=1", "--env.num-engines", "2"]
-    forks.begin([*LONG, *engines, "--run-dir", str(run_dir)], log)
+    run = begun([*LONG, *engines, "--run-dir", str(run_dir)], log)
     trained(run_dir, log)
-    (run,) = children(forks._process.pid)
     started = children(run)
     assert len(started) == 2
-    begun = time.monotonic()
+    sent = time.monotonic()
     os.kill(run, signal.SIGINT)
-    assert forks.wait() == 130, log.read_text()
-    assert time.monotonic() - begun < 5
+    assert ended(run) == 130, log.read_text()
+    assert time.monotonic() - sent < 5
     assert not [pid for pid in started if os.path.exists(f"/proc/{pid}")]
     done = checkpoint.load_newest(run_dir / "checkpoints").state["progress"]["update"]
     assert done == read_metrics(run_dir)[-1]["step"] > 0
@@ -61,20 +73,19 @@ def test_ctrl_c_ends_a_run_with_a_checkpoint_and_its_engines_and_says_how_to_go_
     assert "stopped by SIGINT" in said and f"train --resume {run_dir}" in said
 
 
-def test_a_second_signal_ends_a_run_at_once(tmp_path: Path, forks: Forks) -> None:
+def test_a_second_signal_ends_a_run_at_once(tmp_path: Path) -> None:
     run_dir, log = tmp_path / "run", tmp_path / "log"
     # A rollout of minutes: the first signal alone would wait for its end.
-    forks.begin([*LONG, *BUILTIN, "--rollout.num-plies", "64", "--rollout.num-envs", "512",
+    run = begun([*LONG, *BUILTIN, "--rollout.num-plies", "64", "--rollout.num-envs", "512",
                  "--run-dir", str(run_dir)], log)  # fmt: skip
     trained(run_dir, log, rows=1)
-    time.sleep(1.0)
-    (run,) = children(forks._process.pid)
+    time.sleep(0.5)
     os.kill(run, signal.SIGHUP)
-    time.sleep(0.3)
-    begun = time.monotonic()
+    time.sleep(0.1)
+    sent = time.monotonic()
     os.kill(run, signal.SIGTERM)
-    assert forks.wait() == 143, log.read_text()
-    assert time.monotonic() - begun < 2
+    assert ended(run) == 143, log.read_text()
+    assert time.monotonic() - sent < 2
     assert log.read_text().endswith("interrupted\n")
 
 

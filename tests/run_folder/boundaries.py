@@ -16,6 +16,7 @@ import json
 import os
 import shutil
 import signal
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -163,6 +164,8 @@ def begun(arguments: Sequence[object], log: Path, boundaries: Boundaries | None 
         written = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
         os.dup2(written, 1)
         os.dup2(written, 2)
+        # pytest has others.
+        sys.stdout, sys.stderr = (os.fdopen(number, "w", 1, closefd=False) for number in (1, 2))
         if boundaries is not None:
             boundaries.install()
         code = _main(arguments)

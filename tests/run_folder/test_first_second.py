@@ -19,7 +19,10 @@ from algorithms.run_folder.atomic_files import METRICS_FILE
 from tests.forks import Forks
 from tests.training.runs import assert_same, final_state, rows_without_time
 
-pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="forks on Linux alone")
+pytestmark = [  # `test_kills.py` has a quick one
+    pytest.mark.slow,
+    pytest.mark.skipif(not sys.platform.startswith("linux"), reason="forks on Linux alone"),
+]
 COMMANDS = {
     "train": ["train", "grpo", "--smoke", "--env.evaluator", "builtin", "--device", "cpu",
               "--total-moves", "1024", "--diagnostics-interval-updates", "1"],
@@ -84,7 +87,6 @@ def test_a_run_killed_between_its_record_and_its_first_checkpoint_goes_on(
     assert_goes_on(forks, "train", run_dir, straight("train"))
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize(("command", "kills"), [("train", 8), ("pretrain", 4)])
 def test_a_run_killed_at_any_instant_of_its_first_second_goes_on(
