@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 import subprocess
@@ -16,6 +17,7 @@ from wandb.proto.wandb_internal_pb2 import Record
 
 from algorithms.run_folder.run_log import RunLog
 from tests.commands.lab import ENV, chess_lab
+from tests.forks import fork
 
 ROOT = Path(__file__).parents[2]
 
@@ -58,8 +60,10 @@ def at_wandb(run_dir: Path, rows: int) -> list[list[int]]:
 
 
 def at_tensorboard(run_dir: Path) -> list[tuple[int, float]]:
-    shown = EventAccumulator(str(run_dir / "tensorboard"), {"scalars": 0})
-    return [(e.step, e.value) for e in shown.Reload().Scalars("policy/entropy")]
+    shown = EventAccumulator(str(run_dir / "tensorboard"), {"scalars": 0}).Reload()
+    if "policy/entropy" not in shown.Tags()["scalars"]:  # no row is there yet
+        return []
+    return [(e.step, e.value) for e in shown.Scalars("policy/entropy")]
 
 
 def log_rows(run_dir: Path, track: str, steps: range, resume_at: int | None = None) -> None:
@@ -67,6 +71,12 @@ def log_rows(run_dir: Path, track: str, steps: range, resume_at: int | None = No
     for step in steps:
         log.write({"step": step, "policy/entropy": step + (resume_at or 0) / 100})
     log.close()
+
+
+def made_long_ago(run_dir: Path) -> None:
+    """Names TensorBoard's files after seconds of 1970: the next one need not wait for one of its own."""
+    for second, path in enumerate(sorted((run_dir / "tensorboard").iterdir())):
+        path.rename(path.with_name(f"events.out.tfevents.{second:010}.vm.1.0"))
 
 
 KILLED = """
@@ -81,18 +91,34 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-def kill_at_37(run_dir: Path, track: str) -> None:
-    command = [sys.executable, "-c", KILLED, str(run_dir), track]
+def kill_wandb_at_37(run_dir: Path) -> None:
+    # A fork of this process would share its W&B.
+    command = [sys.executable, "-c", KILLED, str(run_dir), "wandb"]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, timeout=120)
     assert ended.returncode == -signal.SIGKILL, ended.stderr
 
 
+def kill_tensorboard_at_37(run_dir: Path) -> None:
+    def killed() -> None:
+        log = RunLog(run_dir, track="tensorboard")
+        for step in range(38):
+            log.write({"step": step, "policy/entropy": float(step)})
+        while len(at_tensorboard(run_dir)) < 38:
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    assert os.waitstatus_to_exitcode(os.waitpid(fork(killed), 0)[1]) == -signal.SIGKILL
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="forks on Linux alone")
 def test_after_a_kill_tensorboard_draws_every_update_once(tmp_path: Path) -> None:
-    kill_at_37(tmp_path, "tensorboard")
+    kill_tensorboard_at_37(tmp_path)
+    made_long_ago(tmp_path)
     log_rows(tmp_path, "tensorboard", range(21, 41), resume_at=20)
     steps, values = zip(*at_tensorboard(tmp_path), strict=True)
     assert steps == tuple(range(41))
     assert values == pytest.approx([s + 0.2 * (s > 20) for s in steps])
+    made_long_ago(tmp_path)
     log_rows(tmp_path, "tensorboard", range(31, 33), resume_at=30)  # and once more
     assert [step for step, _ in at_tensorboard(tmp_path)] == list(range(33))
 
@@ -113,7 +139,7 @@ def test_a_run_that_goes_on_within_a_second_is_read_after_what_it_goes_on_from(
 def test_after_a_kill_wandb_goes_on_with_the_same_run_and_has_every_update_once(
     tmp_path: Path,
 ) -> None:
-    kill_at_37(tmp_path, "wandb")
+    kill_wandb_at_37(tmp_path)
     log_rows(tmp_path, "wandb", range(21, 41), resume_at=20)
     assert at_wandb(tmp_path, 41) == [list(range(41))]
 
@@ -145,7 +171,9 @@ def test_a_copy_of_a_run_is_another_run_at_wandb_and_a_moved_one_is_the_same(
     assert at_wandb(copy, 6) == [[0, 1], [0, 1, 2, 3]]
     shutil.rmtree(copy)
     first.rename(moved)
-    time.sleep(1.1)  # W&B's folders are named by the second
+    (made,) = moved.glob("wandb/offline-run-*")
+    # W&B's folders are named by the second: this one would be used again.
+    made.rename(made.with_name(f"offline-run-20200101_000000-{made.name.rpartition('-')[2]}"))
     log_rows(moved, "wandb", range(2, 4), resume_at=1)
     assert at_wandb(moved, 4) == [[0, 1, 2, 3]]
 
@@ -201,7 +229,8 @@ FOREIGN = (".DS_Store", "Thumbs.db", ".metrics.jsonl.swp", "checkpoints/.DS_Stor
 def test_a_tracked_run_goes_on_among_the_files_of_others(tmp_path: Path) -> None:
     run, elsewhere = tmp_path / "run", tmp_path / "elsewhere"
     begun = chess_lab("train", "grpo", "--smoke", "--env.evaluator", "builtin", "--run-dir", run,
-                      "--total-moves", "1024", "--track", "wandb")  # fmt: skip
+                      "--rollout.num-envs", "8", "--rollout.num-plies", "2", "--algorithm.group-size", "4",
+                      "--total-moves", "128", "--track", "wandb")  # fmt: skip
     assert begun.code == 0, begun.err
     (made,) = run.glob("wandb/offline-run-*")
     # As W&B names it where another was made in the same second.
@@ -211,7 +240,7 @@ def test_a_tracked_run_goes_on_among_the_files_of_others(tmp_path: Path) -> None
         (run / name).write_bytes(b"of somebody else")
     elsewhere.mkdir()
     (run / "latest_tracker_run").symlink_to(elsewhere)
-    for moves in ("2048", "3072"):
+    for moves in ("256", "384"):
         goes_on = chess_lab("train", "--resume", run, "--total-moves", moves)
         assert goes_on.code == 0, goes_on.err
     assert at_wandb(run, 7) == [list(range(7))]
