@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from algorithms.run_folder.checkpoint import MANIFEST_FILE, closed, manifest
 from tests.commands.fake_hub import OWN, TOKEN, FakeHub, running
 from tests.commands.lab import chess_lab, evaluate
 from tests.evaluation.policies import SMALL, saved_run, small_policy
+from tests.run_folder.test_full_disk import files_up_to
 
 ALL = {*FILES, MANIFEST_FILE}
 ROW = {
@@ -272,33 +274,24 @@ def test_a_source_that_is_not_there_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_leaves_nothing_half_written(pushed: Path, tmp_path: Path) -> None:
-    tight = tmp_path / "tight"
-    tight.mkdir()
-    limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000)); "
-    code = limit + "import signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN); "
-    code += "from algorithms.cli import main; import sys; sys.exit(main(sys.argv[1:]))"
-    done = subprocess.run(
-        [sys.executable, "-c", code, "pull", str(pushed), "--out", str(tight / "out")],
-        capture_output=True, text=True, timeout=60,
-    )  # fmt: skip
-    assert done.returncode == 1 and "cannot be written (File too large)" in done.stderr
-    assert list(tight.iterdir()) == []
+    with files_up_to(1000):
+        assert "cannot be written (File too large)" in refused(pushed, tmp_path / "out")
 
 
-def test_a_run_goes_to_the_hub_and_comes_back(hub: FakeHub, run: Path, tmp_path: Path) -> None:
+def test_a_run_goes_to_the_hub_and_comes_back_into_a_folder_of_its_name(
+    hub: FakeHub, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     code, said, _ = chess_lab("push", run, "--to", "me/grpo")
     assert code == 0 and f"{hub.address}/me/grpo/commit/" in said
     assert hub.repos["me/grpo"].keys() == {OWN, *ALL} and hub.private == set()
     assert list(hub.large.values()) == [hub.repos["me/grpo"]["model.safetensors"]]
     card = hub.repos["me/grpo"]["README.md"].decode()
     assert "\n# me/grpo\n" in card and "chess-lab pull me/grpo --out grpo\n" in card
-    assert chess_lab("pull", "me/grpo", "--out", tmp_path / "got").code == 0
-    theirs, ours = (
-        load_policy(str(tmp_path / "got")).state_dict(),
-        load_policy(str(run)).state_dict(),
-    )
+    monkeypatch.chdir(tmp_path)
+    assert chess_lab("pull", "me/grpo").code == 0
+    theirs, ours = (load_policy(str(each)).state_dict() for each in (tmp_path / "grpo", run))
     assert all(torch.equal(theirs[name], ours[name]) for name in ours)
-    assert {path.name for path in (tmp_path / "got").iterdir()} == ALL
+    assert {path.name for path in (tmp_path / "grpo").iterdir()} == ALL
 
 
 def test_a_second_push_replaces_the_first_and_a_new_repository_may_be_private(
@@ -384,8 +377,10 @@ def test_a_repository_without_a_manifest_or_with_a_path_in_it_is_refused(
 
 
 def test_a_download_that_breaks_off_is_refused_and_one_that_goes_on_is_whole(
-    hub: FakeHub, shared: dict[str, bytes], tmp_path: Path
+    hub: FakeHub, shared: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    sleep = time.sleep  # the library waits a second before it asks again
+    monkeypatch.setattr(time, "sleep", lambda seconds: sleep(min(seconds, 0.01)))
     hub.breaks.add("model.safetensors")
     assert "the Hub refused me/grpo with status 503" in refused("me/grpo", tmp_path / "out")
     hub.breaks.add("model.safetensors")
@@ -404,6 +399,7 @@ def test_without_the_library_the_hub_is_answered_with_what_to_install_and_a_fold
     assert chess_lab("pull", pushed, "--out", tmp_path / "b").code == 0
 
 
+@pytest.mark.slow
 def test_a_process_of_its_own_pulls_by_the_address_in_hf_endpoint_into_a_folder_of_the_name(
     hub: FakeHub, shared: dict[str, bytes], tmp_path: Path
 ) -> None:

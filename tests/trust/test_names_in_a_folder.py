@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import re
-import subprocess
 import sys
 import typing
 from collections.abc import Callable, Iterator
@@ -25,7 +25,8 @@ from algorithms.evaluation.load_policy import load_policy
 from algorithms.pretraining.config import PretrainConfig
 from algorithms.run_folder.atomic_files import UntrustedError
 from algorithms.training.trainer import train
-from tests.commands.lab import ENV, chess_lab
+from tests.commands.lab import chess_lab
+from tests.run_folder.boundaries import begun, ended
 from tests.trust.stranger import Stranger, follow, offered
 
 NAMES = [
@@ -148,17 +149,17 @@ def test_a_network_that_a_folder_names_is_not_evaluated_without_trust(
     assert stranger.got_in
 
 
-def test_a_network_that_a_folder_names_is_no_engine_without_trust(stranger: Stranger) -> None:
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="forks on Linux alone")
+def test_a_network_that_a_folder_names_is_no_engine_without_trust(
+    stranger: Stranger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     stranger.says("policy.network", "MODULE:Evil")
-
-    command = [sys.executable, "-m", "algorithms.cli", "uci", str(stranger.folder)]
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        env={**ENV, "PYTHONPATH": str(Path(__file__).parents[2])}, text=True,
-    ) as process:  # fmt: skip
-        assert process.stderr is not None
-        said = process.stderr.read()  # it ends by itself: there is no policy to play
-        assert process.wait(timeout=100) == 1
+    unused, log = os.pipe(), tmp_path / "log"
+    with open(unused[0]) as waiting, open(unused[1], "w"):
+        monkeypatch.setattr(sys, "stdin", waiting)
+        # It ends by itself: there is no policy to play.
+        assert ended(begun(["uci", stranger.folder], log)) == 1
+    said = log.read_text()
     assert "policy.network" in said and not stranger.got_in
     assert said.splitlines()[-1].endswith(f"uci {stranger.folder} --trust")
     with pytest.raises(ValueError, match="has no Evil"):

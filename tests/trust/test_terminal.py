@@ -6,20 +6,20 @@ import contextlib
 import json
 import os
 import re
-import subprocess
 import sys
-from pathlib import Path
+import threading
 from typing import Any
 
 import pytest
 
+from algorithms import cli
+from algorithms.run_folder import console
 from algorithms.run_folder.terminal import visible
-from tests.commands.lab import ENV, chess_lab
+from tests.commands.lab import chess_lab
 from tests.trust.stranger import Stranger
 
 EVIL = "\x1b]0;owned\x07\x1b[31m\x9b32m\r\u202e"
 SEEN = visible(EVIL)
-ENVIRONMENT = ENV | {"PYTHONPATH": str(Path(__file__).parents[2]), "PYTHONIOENCODING": "utf-8"}
 
 
 def said(*arguments: Any) -> str:
@@ -78,33 +78,40 @@ def test_a_name_on_the_command_line_is_shown_as_text(words: list[str]) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a terminal of POSIX")
-def test_the_live_table_obeys_no_text_of_a_stranger(stranger: Stranger) -> None:
+def test_the_live_table_obeys_no_text_of_a_stranger(
+    stranger: Stranger, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The table is drawn with escape sequences, and what others print while it stands is shown above it."""
     stranger.says("preset", f"{EVIL}\x1b]8;;http://x\x1b\\")
+    for name, value in {"COLUMNS": "80", "TERM": "xterm", "NO_COLOR": "1"}.items():
+        monkeypatch.setenv(name, value)
+    show = console.LiveDisplay.show
+
+    def loud(display: console.LiveDisplay, row: console.Row, status: str) -> None:
+        print(EVIL, file=sys.stderr)
+        show(display, row, EVIL)
+
+    monkeypatch.setattr(console.LiveDisplay, "show", loud)
     screen, terminal = os.openpty()
-    printing = (
-        "import sys\n"
-        "from algorithms.run_folder import console\n"
-        "show = console.LiveDisplay.show\n"
-        "def loud(display, row, status):\n"
-        f"    print({EVIL!r}, file=sys.stderr); show(display, row, {EVIL!r})\n"
-        "console.LiveDisplay.show = loud\n"
-        "from algorithms.cli import main\n"
-        "sys.exit(main(sys.argv[1:]))"
-    )
-    process = subprocess.Popen(
-        [sys.executable, "-c", printing, "train", "--resume", stranger.folder, "--total-moves", "32"],
-        stdin=subprocess.DEVNULL, stdout=terminal, stderr=terminal,
-        env=ENVIRONMENT | {"COLUMNS": "80", "TERM": "xterm", "NO_COLOR": "1"},
-    )  # fmt: skip
-    os.close(terminal)
-    bytes_shown = b""
-    with contextlib.suppress(OSError):  # the terminal is gone when the process is
-        while more := os.read(screen, 4096):
-            bytes_shown += more
+    pieces: list[bytes] = []
+
+    def read() -> None:
+        with contextlib.suppress(OSError):  # nobody writes to the terminal any more
+            while piece := os.read(screen, 4096):
+                pieces.append(piece)
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    with (
+        open(terminal, "w", encoding="utf-8") as tty,
+        contextlib.redirect_stdout(tty),
+        contextlib.redirect_stderr(tty),
+    ):
+        code = cli.main(["train", "--resume", str(stranger.folder), "--total-moves", "32"])
+    reader.join(60)
     os.close(screen)
-    assert process.wait(timeout=60) == 0, bytes_shown.decode()
-    shown = bytes_shown.decode()
+    shown = b"".join(pieces).decode()
+    assert code == 0, shown
     assert (
         shown.count(SEEN.partition("]")[2][:9]) >= 3
     )  # the title, the line above the table and the doctor's
