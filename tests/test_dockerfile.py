@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import re
 import subprocess
@@ -33,13 +34,19 @@ STEPS = dockerfile.steps(TEXT)
 AT_SETUP = next(at for at, step in enumerate(STEPS) if step == ("RUN", SETUP))
 
 
+@functools.cache
+def copied(source: str) -> list[str]:
+    """Paths of the files in the clone that a COPY takes."""
+    return dockerfile.copied(source, IGNORED)
+
+
 def sources(steps: list) -> list[str]:
     return [word for step in steps if step.name == "COPY" for word in step.words[:-1]]
 
 
 def test_every_source_of_a_copy_is_there_and_sent() -> None:
     assert len(sources(STEPS)) >= 7
-    assert [name for name in sources(STEPS) if not dockerfile.copied(name, IGNORED)] == []
+    assert [name for name in sources(STEPS) if not copied(name)] == []
 
 
 def test_every_command_of_make_is_a_target_of_the_makefile() -> None:
@@ -85,7 +92,7 @@ def test_what_is_left_out_git_leaves_out_too() -> None:
 
 
 def test_the_tests_and_what_they_read_are_sent_and_what_is_made_here_is_not() -> None:
-    sent = set(dockerfile.copied(".", IGNORED))
+    sent = set(copied("."))
     here = Path(__file__).relative_to(ROOT).as_posix()
     assert {here, "chess_lab.py", "docs/start.md", "tests/conftest.py", ".ci/setup"} <= sent
     assert {f".ci/{path.name}" for path in (ROOT / ".ci").glob("*.py")} <= sent

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import functools
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +11,8 @@ ROOT = Path(__file__).resolve().parent.parent
 
 ARRAY = re.compile(r"\b(NDArray|Tensor|Positions|Actions|Index|Float32)\b")
 """In a return annotation: what comes back has a shape."""
+
+RETURNED = re.compile(rf"->[^:]*{ARRAY.pattern}")
 
 SHAPE = re.compile(r"\[[^\]]+\]|\b[Ss]calars?\b|\bshape\b|\b[Ss]haped like\b")
 
@@ -26,16 +27,17 @@ LINK = re.compile(r"arXiv:\d{4}\.\d{4,5}|doi:10\.\d{4,}/\S|https?://\S")
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
-@functools.cache
-def modules() -> list[tuple[str, ast.Module]]:
-    """(where it is, its tree) of every module."""
-    paths = [p for name in ("chess_env", "algorithms") for p in sorted((ROOT / name).rglob("*.py"))]
-    return [(str(p.relative_to(ROOT)), ast.parse(p.read_text(encoding="utf-8"))) for p in paths]
+def modules(about: re.Pattern[str]) -> Iterator[tuple[str, ast.Module]]:
+    """(where it is, its tree) of every module in whose text that is found: the others need no parsing."""
+    for package in ("chess_env", "algorithms"):
+        for path in sorted((ROOT / package).rglob("*.py")):
+            if about.search(text := path.read_text(encoding="utf-8")):
+                yield str(path.relative_to(ROOT)), ast.parse(text)
 
 
 def public_functions() -> Iterator[tuple[str, Function, str]]:
-    """(where it is, the function, its docstring) of every public function and method."""
-    for where, tree in modules():
+    """(where it is, the function, its docstring) of every public one, where any returns an array."""
+    for where, tree in modules(RETURNED):
         yield from _inside(tree, where)
 
 
@@ -58,7 +60,7 @@ def missing_shape(function: Function, text: str) -> list[str]:
 
 def unlinked_sources() -> Iterator[str]:
     """Where a public docstring, of a module or a class too, names authors and a year but no way to the text."""
-    for where, tree in modules():
+    for where, tree in modules(CITED):
         for node in ast.walk(tree):
             name = getattr(node, "name", "module")
             if isinstance(node, ast.Module | ast.ClassDef | Function) and name[0] != "_":

@@ -131,7 +131,7 @@ def written_by(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
             env=EnvConfig(evaluator="builtin", start_positions="phase_mix"),
             match=MatchConfig(opponents=("material",) if title == "games" else (), games=2),
             optimizer=OptimizerConfig(sampler_correction="tis" if title == "games" else "none"),
-            total_moves=2_000 if preset == "exact" else 100,
+            total_moves=1_000 if preset == "exact" else 50,
             diagnostics_interval_updates=1,
             device="cpu",
             run_dir=run_dir,

@@ -49,15 +49,12 @@ def run_python(code: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def least_cpu_seconds(code: str, runs: int = 5) -> float:
-    """Smallest user + system time of several runs: the first may still compile bytecode."""
-    times = []
-    for _ in range(runs):
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        run_python(code)
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        times.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
-    return min(times)
+def cpu_seconds(code: str) -> float:
+    """User + system time of a run."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    run_python(code)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 @pytest.mark.parametrize("code", ["import chess_env", HELP], ids=["import chess_env", "--help"])
@@ -75,7 +72,7 @@ def test_a_light_entrance_loads_no_torch_and_takes_under_one_second(code: str) -
     report = "\nimport sys\nprint('loaded:', *sys.modules)"
     loaded = run_python(code + report).stdout.rpartition("loaded:")[2].split()
     assert heavy.isdisjoint(loaded)
-    assert least_cpu_seconds(code) < 1.0
+    assert any(cpu_seconds(code) < 1.0 for _ in range(5))  # some may still compile bytecode
 
 
 def test_help_names_its_commands() -> None:
@@ -86,13 +83,11 @@ def test_help_names_its_commands() -> None:
 
 def build_wheel(source: Path, target: Path) -> Path:
     """The wheel of the sources in `source`, built in `target` without the network."""
-    command = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation"]
+    code = "import sys; from hatchling.build import build_wheel; build_wheel(sys.argv[1])"
     subprocess.run(
-        [*command, "--no-index", "--wheel-dir", str(target), str(source)],
-        capture_output=True,
-        check=True,
-        timeout=120,
-    )
+        [sys.executable, "-c", code, str(target)],
+        cwd=source, capture_output=True, check=True, timeout=120,
+    )  # fmt: skip
     (wheel,) = target.glob("chess_selfplay_lab-*.whl")
     return wheel
 
