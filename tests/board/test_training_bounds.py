@@ -13,7 +13,7 @@ import pytest
 
 from algorithms.board import training as training_module
 from algorithms.board.policies import BoardPolicies
-from algorithms.board.training import MOST_STOPS, FollowedRun
+from algorithms.board.training import FollowedRun
 from algorithms.evaluation.snapshot_policies import RecordTail
 from algorithms.playing.position import probe_set
 from algorithms.reports.probe_files import probe_path, read_probe, write_probe
@@ -21,13 +21,13 @@ from chess_env.evaluators import Evaluator
 from chess_env.rules.fen import to_fen
 from tests.board.served import answer, serving, wait_until_loaded
 
-RECORDED = 300
+RECORDED, SHOWN = 60, 40
 
 
-@pytest.fixture
-def long_run(trained: tuple[Path, Path], tmp_path: Path) -> Path:
-    """A run whose record and probes go on for 300 updates after its last checkpoint."""
-    run = Path(shutil.copytree(trained[1], tmp_path / "long", symlinks=True))
+@pytest.fixture(scope="module")
+def long_run(trained: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run whose record and probes go on after its last checkpoint, up to update 60."""
+    run = Path(shutil.copytree(trained[1], tmp_path_factory.mktemp("long") / "run", symlinks=True))
     last = json.loads((run / "metrics.jsonl").read_text().splitlines()[-1])
     probe = read_probe(probe_path(run, 3))
     with (run / "metrics.jsonl").open("a") as record:
@@ -41,6 +41,7 @@ def long_run(trained: tuple[Path, Path], tmp_path: Path) -> Path:
 def test_of_many_recorded_policies_as_many_as_fit_are_shown_and_others_ask_between(
     long_run: Path, builtin: Evaluator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(training_module, "MOST_STOPS", SHOWN)
     asked = []
     ask: Callable[..., Any] = BoardPolicies.ask
     monkeypatch.setattr(
@@ -52,12 +53,12 @@ def test_of_many_recorded_policies_as_many_as_fit_are_shown_and_others_ask_betwe
         points = answer(client, "/api/training/curve", policy=str(long_run), fen=fen)["points"]
         assert len(asked) >= len(points)  # a question each: no other one waits for all of them
         recorded = [point["update"] for point in points if point["recorded"]]
-        assert MOST_STOPS - 5 < len(recorded) <= MOST_STOPS and recorded[-1] == RECORDED - 1
+        assert SHOWN - 5 < len(recorded) <= SHOWN and recorded[-1] == RECORDED - 1
         assert np.diff([point["update"] for point in points]).max() <= 3  # evenly
-        view = answer(client, "/api/view", policy=str(long_run), fen=fen, update=recorded[99])
+        view = answer(client, "/api/view", policy=str(long_run), fen=fen, update=recorded[19])
         assert (
             view["view"]["entropy"]
-            == points[[p["update"] for p in points].index(recorded[99])]["entropy"]
+            == points[[p["update"] for p in points].index(recorded[19])]["entropy"]
         )
 
 
@@ -74,7 +75,7 @@ def test_a_long_record_is_read_piece_by_piece_and_says_the_same(
         return found
 
     assert whole.look()
-    monkeypatch.setattr(training_module, "_MOST_BYTES", 2**16)
+    monkeypatch.setattr(training_module, "_MOST_BYTES", 2**14)
     monkeypatch.setattr(RecordTail, "read", watched)
     pieces = FollowedRun(str(long_run))
     assert pieces.look() and len(most) > 5 and max(most) < RECORDED / 4 and sum(most) == RECORDED

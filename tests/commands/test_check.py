@@ -11,13 +11,20 @@ import pytest
 from algorithms import cli
 from chess_env.moves import legal_actions
 from chess_env.positions.obvious_moves import KINDS, OBVIOUS_PATH, read_obvious
-from tests.commands.lab import chess_lab
+from tests.commands.lab import Answer, chess_lab
 
 
-def test_check_reports_every_part_and_is_usable_here(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def checked(tmp_path_factory: pytest.TempPathFactory) -> tuple[Answer, dict]:
+    """What `chess-lab check` says here, and its report."""
     legal_actions(chess.Board())  # compiles at least this
-    code, out, _ = chess_lab("check", "--json", tmp_path / "check.json")
-    report = json.loads((tmp_path / "check.json").read_text())
+    path = tmp_path_factory.mktemp("check") / "check.json"
+    answer = chess_lab("check", "--json", path)
+    return answer, json.loads(path.read_text())
+
+
+def test_check_reports_every_part_and_is_usable_here(checked: tuple[Answer, dict]) -> None:
+    (code, out, _), report = checked
     names = {finding["name"]: finding for finding in report["findings"]}
     assert code == 0 and report["usable"] is True
     assert {"python", "torch", "stockfish", "cuda", "numba cache", "held-out set"} <= names.keys()
@@ -48,10 +55,8 @@ def test_check_without_an_engine_is_usable_and_says_how_to_get_one(
 
 
 @pytest.mark.stockfish
-def test_check_measures_the_engine(tmp_path: Path) -> None:
-    cli.main(["check", "--json", str(tmp_path / "check.json")])
-    findings = json.loads((tmp_path / "check.json").read_text())["findings"]
-    (engine,) = [finding for finding in findings if finding["name"] == "stockfish"]
+def test_check_measures_the_engine(checked: tuple[Answer, dict]) -> None:
+    (engine,) = [finding for finding in checked[1]["findings"] if finding["name"] == "stockfish"]
     assert engine["state"] == "ok" and engine["values"]["nodes_per_s"] > 1_000
     assert "Stockfish" in engine["values"]["version"] and engine["values"]["network"]
 

@@ -15,8 +15,8 @@ from tests.commands.lab import evaluate
 
 @pytest.fixture
 def few_games(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Three positions of each ending, and no Stockfish."""
-    monkeypatch.setattr("algorithms.evaluation.endings.POSITIONS", 3)
+    """Two positions of each ending, and no Stockfish."""
+    monkeypatch.setattr("algorithms.evaluation.endings.POSITIONS", 2)
     monkeypatch.setattr("chess_env.evaluators.find_stockfish", lambda: None)
 
 
@@ -28,14 +28,14 @@ def test_endings_are_played_against_two_defenders_and_written(tmp_path: Path) ->
     assert answer.code == 0, answer.err
     assert "No Stockfish found: builtin defends in its place." in answer.err
     assert max(map(len, said)) <= 79
-    assert said[0].startswith("example (greedy) with the stronger side, 3 won positions of each")
+    assert said[0].startswith("example (greedy) with the stronger side, 2 won positions of each")
     found = json.loads(file.read_text())
     assert (found["error"], found["seed"], found["temperature"]) == ("", 2, 0.0)
     asked = [(each["ending"], each["defender"]) for each in found["endings"]]
     assert asked == [(ending, who) for ending in ENDINGS for who in ("random", "builtin")]
     for each in found["endings"]:
-        assert each["games"] == len(each["played"]) == 3
-        assert each["wins"] + each["draws"] + each["losses"] == 3
+        assert each["games"] == len(each["played"]) == 2
+        assert each["wins"] + each["draws"] + each["losses"] == 2
         assert each["won_share_low"] <= each["won_share"] <= each["won_share_high"]
         row = f"{each['ending']:<7}{each['defender']:<18}{100 * each['won_share']:.0f} ("
         assert any(line.startswith(row) for line in said)

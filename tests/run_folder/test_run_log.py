@@ -46,14 +46,14 @@ def test_resuming_drops_the_rows_that_are_played_again_and_a_torn_line(tmp_path:
 def test_a_long_record_is_gone_on_from_in_little_memory(tmp_path: Path) -> None:
     names = [f"metric/{number}" for number in range(40)]
     with (tmp_path / "metrics.jsonl").open("w") as file:
-        for step in range(4_000):
+        for step in range(1_500):
             file.write(json.dumps({"step": step, **dict.fromkeys(names, step + 0.5)}) + "\n")
     tracemalloc.start()
-    RunLog(tmp_path, resume_at=3_900).close()
+    RunLog(tmp_path, resume_at=1_400).close()
     (last,) = collections.deque(metric_rows(tmp_path), maxlen=1)
     most = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert last["step"] == 3_900 and most < 2**20
+    assert last["step"] == 1_400 and most < 2**20
 
 
 def test_a_damaged_line_in_the_middle_is_named(tmp_path: Path) -> None:
@@ -176,7 +176,7 @@ def test_a_tracker_that_hangs_is_left_with_a_warning_and_the_record_is_whole(
 
 
 def test_cpu_time_counts_a_child_while_it_runs_and_after_it_ended() -> None:
-    code = "import time\nwhile time.process_time() < .4: pass\nprint(1, flush=True); input()"
+    code = "import time\nwhile time.process_time() < .2: pass\nprint(1, flush=True); input()"
     before = environment.cpu_seconds()
     child = subprocess.Popen(
         [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
@@ -187,7 +187,7 @@ def test_cpu_time_counts_a_child_while_it_runs_and_after_it_ended() -> None:
     running = environment.cpu_seconds() - before
     child.communicate(b"\n")
     ended = environment.cpu_seconds() - before
-    assert 0.35 < running < 1.5
+    assert 0.15 < running < 1.5
     assert running - 0.05 < ended < 1.5
 
 
