@@ -12,6 +12,7 @@ from algorithms import cli
 from chess_env.moves import legal_actions
 from chess_env.positions.obvious_moves import KINDS, OBVIOUS_PATH, read_obvious
 from tests.commands.lab import Answer, chess_lab
+from tests.commands.test_width import too_wide
 
 
 @pytest.fixture(scope="module")
@@ -27,6 +28,7 @@ def test_check_reports_every_part_and_is_usable_here(checked: tuple[Answer, dict
     (code, out, _), report = checked
     names = {finding["name"]: finding for finding in report["findings"]}
     assert code == 0 and report["usable"] is True
+    assert len(out.splitlines()) > 10 and too_wide(out) == []
     assert {"python", "torch", "stockfish", "cuda", "numba cache", "held-out set"} <= names.keys()
     assert names["torch"]["values"]["version"] in out
     assert names["numba cache"]["values"]["compiled"] > 0

@@ -14,7 +14,7 @@ from algorithms.collapse.experiment import CauseOutcome
 from algorithms.core.checks import WIDTH, message_lines
 from algorithms.doctor import diagnose
 from algorithms.run_folder.console import LiveDisplay, PlainDisplay
-from tests.commands.lab import chess_lab, unwrapped, wrapped_answer
+from tests.commands.lab import unwrapped, wrapped_answer
 from tests.doctor.rows import record
 from tests.doctor.signatures import SIGNATURES
 
@@ -56,12 +56,6 @@ def test_a_common_mistake_is_answered_in_lines_of_80_columns(line: str) -> None:
     answer = wrapped_answer(*shlex.split(line))
     assert answer.code in (1, 2) and answer.err.startswith(("chess-lab", "usage: chess-lab"))
     assert too_wide(answer.out + answer.err) == []
-
-
-def test_what_is_installed_fits_80_columns_but_for_a_path() -> None:
-    code, out, _ = chess_lab("check")
-    assert code == 0 and len(out.splitlines()) > 10
-    assert too_wide(out) == []
 
 
 def test_rows_code_and_long_words_stay_whole() -> None:

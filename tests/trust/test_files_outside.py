@@ -40,11 +40,11 @@ def resumed(stranger: Stranger) -> Answer:
     return chess_lab("train", "--resume", stranger.folder, "--total-moves", "32")
 
 
-@pytest.mark.parametrize("target", ["diary", "not-there-yet"])
 @pytest.mark.parametrize(
-    "name",
-    [".lock", "probes/.update-00000001.npz.partial", "tensorboard/events", "checkpoints/best",
-     "checkpoints/partial-latest-1", "wandb/offline-run-99991231_235959-stranger/logs/debug.log"],
+    ("name", "target"),
+    [(".lock", "diary"), (".lock", "not-there-yet"), ("probes/.update-00000001.npz.partial", "not-there-yet"),
+     ("tensorboard/events", "diary"), ("checkpoints/best", "diary"), ("checkpoints/partial-latest-1", "not-there-yet"),
+     ("wandb/offline-run-99991231_235959-stranger/logs/debug.log", "diary")],
 )  # fmt: skip
 def test_a_link_that_leads_out_is_named_and_not_followed(
     stranger: Stranger, outside: Path, name: str, target: str

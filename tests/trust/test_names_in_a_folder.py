@@ -125,7 +125,7 @@ def test_a_network_of_the_project_plays_and_is_judged_whatever_else_its_run_name
     for setting, value in NAMES:
         if setting != "policy.network":
             stranger.says(setting, value)
-    played = chess_lab("eval", stranger.folder, "--games", 2, "--opponents", "random",
+    played = chess_lab("eval", stranger.folder, "--games", 2, "--opponents",
                        f"policy:{stranger.folder}/checkpoints/best")  # fmt: skip
     assert played.code == 0, played.err
     for command in ("report", "diagnose"):
