@@ -14,13 +14,12 @@ from algorithms.comparison.executors import COMMAND
 from tests.commands.lab import unwrapped
 
 ROOT = Path(__file__).parents[1]
-WHERE = "import algorithms; print(algorithms.__file__)"
 
 
 @pytest.mark.parametrize(
     ("package", "command", "works"),
     [
-        (False, ["-c", WHERE], True),
+        (False, ["-m", "algorithms.cli", "--help"], True),
         (True, ["-m", "algorithms.cli", "--help"], False),
         (True, [*COMMAND[1:], "--help"], True),
     ],
@@ -42,11 +41,7 @@ def test_a_folder_of_the_same_name_is_not_taken_for_the_package_or_fails_loudly(
     )
     assert (done.returncode == 0) == works, done.stderr
     assert works or re.search("No module named '?algorithms.cli", done.stderr)
-    assert (
-        not works
-        or ("__init__.py" in done.stdout and str(tmp_path) not in done.stdout)
-        or "usage: chess-lab" in done.stdout
-    )
+    assert not works or "usage: chess-lab" in done.stdout
 
 
 def entrance(path: list[Path]) -> subprocess.CompletedProcess[str]:
