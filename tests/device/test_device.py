@@ -38,6 +38,7 @@ def test_a_device_that_is_not_known_is_refused(name: str) -> None:
         choose_device(name)
 
 
+@pytest.mark.gpu  # on the CPU `tests/diagnostics/test_signal_chain.py` trains every preset
 @pytest.mark.parametrize("preset", PRESETS)
 def test_every_preset_trains_and_its_sampler_and_learner_agree(
     preset: str, device: torch.device, tmp_path: Path

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -58,13 +59,14 @@ def measured(
     instance = dataclasses.replace(instance, **algorithm)
     form: Any = "games" if instance.needs().whole_games else "positions"
     rollout = changes.pop("rollout", RolloutConfig(form=form, num_envs=16, num_plies=2))
-    samples = 64 if instance.needs().all_moves else instance.group_size
+    samples = 32 if instance.needs().all_moves else instance.group_size
+    rollouts = 1 if instance.needs().tempered is None else 2  # of an update
     defaults: dict[str, Any] = {
         "regularizer": regularizer,
         "policy": MOVE_NET,
         "env": EnvConfig(evaluator="builtin", num_threads=1),
         "optimizer": OptimizerConfig(lr_final=None, minibatch_size=8),
-        "total_moves": updates * rollout.num_envs * rollout.num_plies * samples,
+        "total_moves": updates * rollouts * rollout.num_envs * rollout.num_plies * samples,
         "diagnostics_interval_updates": 1,
         "eval_interval_updates": 100,
         "device": "cpu",
@@ -94,15 +96,20 @@ def mean(rows: list[dict[str, float]], name: str) -> float:
 def test_reward_ratio_and_step_lose_nothing_in_a_sound_update_of(
     preset: str, tmp_path: Path
 ) -> None:
-    rows = measured(tmp_path / "run", preset)
-    assert rows
-    for name in IDENTITIES:
-        assert [row[name] for row in rows] == pytest.approx([1.0] * len(rows), abs=1e-3), name
     algorithm, regularizer = PRESETS[preset]
+    form: Any = "games" if algorithm.needs().whole_games else "positions"
+    rollout = RolloutConfig(form=form, num_envs=8, num_plies=2, temperature=1.3)
+    # With this seed the second update is measured, which begins at a policy that is not uniform.
+    once = {"rollout": rollout, "preflight": True, "diagnostics_interval_updates": 2}
+    row, *_ = measured(tmp_path / "run", preset, **once)
+    assert row["step"] == 2
+    for name in IDENTITIES:
+        assert row[name] == pytest.approx(1.0, abs=1e-3), name
+    assert row["ratio/mismatch"] <= 1e-5 and row["train/skipped_steps"] == 0
+    assert math.isfinite(row["train/loss"])
     known = algorithm.needs().group_scale is not None and not regularizer.repo_coef
-    agrees = [row["signal/advantages"] for row in rows if "signal/advantages" in row]
-    assert agrees == pytest.approx([1.0] * len(rows) if known and agrees else [], abs=1e-6)
-    assert bool(agrees) == (known and preset != "gspo")
+    assert ("signal/advantages" in row) == (known and preset != "gspo")
+    assert row.get("signal/advantages", 1.0) == pytest.approx(1.0, abs=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -114,7 +121,6 @@ def test_reward_ratio_and_step_lose_nothing_in_a_sound_update_of(
         {"num_shards": 2},
         {"signal_chain": "full"},
         {"optimizer": OptimizerConfig(frozen_layers=("embedding",), warmup_updates=3)},
-        {"rollout": RolloutConfig(num_envs=16, num_plies=2, temperature=1.3)},
         {"preset": "exact", "algorithm": {"forward_kl_temperature": 0.1}},
     ],
     ids=[
@@ -124,7 +130,6 @@ def test_reward_ratio_and_step_lose_nothing_in_a_sound_update_of(
         "shards",
         "full",
         "frozen layers",
-        "temperature",
         "forward KL",
     ],
 )
@@ -150,8 +155,9 @@ def test_another_sound_reward_loses_little(reward: str, least: float, tmp_path: 
 
 @pytest.mark.stockfish
 def test_nothing_is_lost_with_stockfish(tmp_path: Path) -> None:
-    env = EnvConfig(evaluator="stockfish:depth=4")
-    rows = measured(tmp_path / "run", env=env)
+    env = EnvConfig(evaluator="stockfish:depth=4", num_engines=1)
+    rollout = RolloutConfig(num_envs=4, num_plies=2)
+    rows = measured(tmp_path / "run", env=env, rollout=rollout)
     assert len(rows) == 2
     for row in rows:
         assert [row[name] for name in IDENTITIES] == pytest.approx([1.0] * 3, abs=1e-3)
@@ -159,7 +165,8 @@ def test_nothing_is_lost_with_stockfish(tmp_path: Path) -> None:
 
 def test_a_run_is_the_same_to_the_bit_whether_it_is_measured_or_not(tmp_path: Path) -> None:
     for name in ("full", "off"):
-        measured(tmp_path / name, "ppo", signal_chain=name)
+        rollout = RolloutConfig(num_envs=8, num_plies=2)
+        measured(tmp_path / name, "ppo", signal_chain=name, rollout=rollout)
     assert_same(final_state(tmp_path / "full"), final_state(tmp_path / "off"))
 
 
@@ -204,19 +211,19 @@ class HalfWrong(BuiltinEvaluator):
 def test_wrong_rewards_break_the_reward_link_alone(
     fault: Fault, at_most: float, tmp_path: Path
 ) -> None:
-    rows = measured(tmp_path / "run", fault=fault, updates=3)
+    rows = measured(tmp_path / "run", fault=fault)
     assert mean(rows, "reward") < at_most
-    assert values(rows, "ratio") == pytest.approx([1.0] * 3, abs=1e-3)
-    assert values(rows, "step") == pytest.approx([1.0] * 3, abs=1e-3)
+    assert values(rows, "ratio") == pytest.approx([1.0] * 2, abs=1e-3)
+    assert values(rows, "step") == pytest.approx([1.0] * 2, abs=1e-3)
 
 
 def test_a_users_evaluator_that_is_wrong_for_half_of_the_positions_breaks_the_reward_link(
     tmp_path: Path,
 ) -> None:
     env = EnvConfig(evaluator=f"{__name__}:HalfWrong", num_threads=1)
-    rows = measured(tmp_path / "run", env=env, updates=3)
+    rows = measured(tmp_path / "run", env=env)
     assert mean(rows, "reward") < 0.5
-    assert values(rows, "step") == pytest.approx([1.0] * 3, abs=1e-3)
+    assert values(rows, "step") == pytest.approx([1.0] * 2, abs=1e-3)
 
 
 def test_a_reward_for_games_alone_is_not_compared_with_what_a_move_is_worth(tmp_path: Path) -> None:
@@ -248,10 +255,10 @@ def test_rewards_are_unharmed_by_another_unit_or_a_constant_of_the_position(tmp_
 def test_a_sampler_that_is_not_the_learner_breaks_the_ratio_link_alone(
     fault: Fault, scale: float, tmp_path: Path
 ) -> None:
-    rows = measured(tmp_path / "run", fault=fault, updates=3, init_logit_scale=scale)
+    rows = measured(tmp_path / "run", fault=fault, init_logit_scale=scale)
     assert mean(rows, "ratio") < 0.9
-    assert values(rows, "reward") == pytest.approx([1.0] * 3, abs=1e-3)
-    assert values(rows, "step") == pytest.approx([1.0] * 3, abs=1e-3)
+    assert values(rows, "reward") == pytest.approx([1.0] * 2, abs=1e-3)
+    assert values(rows, "step") == pytest.approx([1.0] * 2, abs=1e-3)
 
 
 def frozen(session: Session) -> None:
@@ -296,10 +303,10 @@ def half_the_batch(session: Session) -> None:
 def test_a_step_that_is_not_adams_breaks_the_step_link_alone(
     fault: Fault, at_most: float, tmp_path: Path
 ) -> None:
-    rows = measured(tmp_path / "run", fault=fault)
+    rows = measured(tmp_path / "run", fault=fault, updates=1, init_logit_scale=8.0)
     assert max(values(rows, "step")) <= at_most
     for name in ("reward", "ratio"):
-        assert values(rows, name) == pytest.approx([1.0] * 2, abs=1e-3)
+        assert values(rows, name) == pytest.approx([1.0], abs=1e-3)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -324,19 +331,21 @@ def test_advantages_with_the_wrong_sign_break_the_credit_link_alone(
 
 
 def test_a_bonus_that_outweighs_the_rewards_breaks_the_objective_link_alone(tmp_path: Path) -> None:
-    rows = measured(tmp_path / "run", regularizer=RegularizerConfig(ent_coef=3.0), updates=4)
+    bonus = RegularizerConfig(ent_coef=3.0)
+    # A uniform policy has no more entropy to gain.
+    rows = measured(tmp_path / "run", regularizer=bonus, init_logit_scale=8.0)
     assert mean(rows, "objective") < 0.5
     for name in IDENTITIES:
-        assert [row[name] for row in rows] == pytest.approx([1.0] * 4, abs=1e-3)
+        assert [row[name] for row in rows] == pytest.approx([1.0] * 2, abs=1e-3)
 
 
 def test_the_full_form_sees_a_clip_that_throws_most_away(tmp_path: Path) -> None:
     settings = {"clip_range": 0.001, "clip_range_high": 0.001, "update_epochs": 2}
-    narrow = measured(tmp_path / "narrow", algorithm=settings, signal_chain="full")
+    narrow = measured(tmp_path / "narrow", algorithm=settings, signal_chain="full", updates=1)
     wide = {"clip_range": 1.0, "clip_range_high": 100.0, "update_epochs": 2}
-    open_ = measured(tmp_path / "open", algorithm=wide, signal_chain="full")
+    open_ = measured(tmp_path / "open", algorithm=wide, signal_chain="full", updates=1)
     assert mean(narrow, "clip") < 0.7
-    assert values(open_, "clip") == pytest.approx([1.0] * 2, abs=0.02)
+    assert values(open_, "clip") == pytest.approx([1.0], abs=0.02)
 
 
 @pytest.mark.parametrize("temperature", [0.5, 4.0])
@@ -367,6 +376,7 @@ def test_a_step_gains_on_heldout_positions_what_its_gradient_predicts(tmp_path: 
     rows = measured(
         tmp_path / "run", "exact", updates=3, rollout=RolloutConfig(num_envs=64, num_plies=1)
     )
+    assert len(rows) >= 2
     for row in rows:
         assert row["signal/gain"] > 0
         assert row["signal/gain_measured"] == pytest.approx(row["signal/gain"], rel=0.5)
