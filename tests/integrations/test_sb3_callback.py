@@ -25,10 +25,17 @@ from torch import Tensor, nn
 from torch.distributions import Categorical
 
 from algorithms.foreign import diagnose_log, read_log
+from algorithms.integrations import sb3_callback
 from algorithms.integrations.sb3_callback import DoctorCallback, _inverse_temperature
 from tests.integrations.sb3_runs import one_ply, opened
 
 SYMBOLS = 5
+
+
+@pytest.fixture(autouse=True)
+def looks_at_short_rollouts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rollouts of 128 actions or more are all looked at, as those of 1,024 are otherwise."""
+    monkeypatch.setattr(sb3_callback, "APART", 128)
 
 
 class Game(gym.Env):
@@ -151,10 +158,10 @@ def rows_of(path: Path) -> list[dict[str, float]]:
 
 
 def logged(folder: Path, policy: Any, rollouts: int, **options: Any) -> list[dict[str, float]]:
-    """A run of 1,024 actions a rollout."""
-    model = model_of(PPO, policy, n_steps=128, num_envs=8, batch_size=256, **options)
+    """A run of 512 actions a rollout."""
+    model = model_of(PPO, policy, n_steps=64, num_envs=8, batch_size=128, **options)
     model.set_logger(configure(str(folder), ["csv"]))
-    model.learn(1024 * rollouts, DoctorCallback())
+    model.learn(512 * rollouts, DoctorCallback())
     model.logger.close()
     return rows_of(folder / "progress.csv")
 
@@ -175,7 +182,7 @@ def test_a_run_is_the_same_to_the_bit_with_the_callback(name: str) -> None:
     ends = []
     for callback in (None, DoctorCallback()):
         model = RUNS[name]()
-        model.learn(64 * 20, callback, log_interval=1)
+        model.learn(64 * 5, callback, log_interval=1)  # looked at are the first, third and fifth
         ends.append((model.policy.state_dict(), model.policy.optimizer.state_dict()["state"],
                      [module.training for module in model.policy.modules()],
                      torch.get_rng_state(), np.random.permutation(1000)))  # fmt: skip  # noqa: NPY002
@@ -303,7 +310,7 @@ def test_a_hotter_sampler_is_seen_said_and_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], policy: type
 ) -> None:
     rows = logged(tmp_path, policy, 10)
-    assert [row["time/total_timesteps"] for row in rows] == [1024 * n for n in range(1, 11)]
+    assert [row["time/total_timesteps"] for row in rows] == [512 * n for n in range(1, 11)]
     assert all(row["doctor/surprise_gap"] > 0 for row in rows)
     factor = np.median([row["doctor/inverse_temperature"] for row in rows])
     assert factor == pytest.approx(1 / 1.7, abs=0.15)
@@ -347,10 +354,10 @@ def test_dropout_is_seen_and_named(tmp_path: Path) -> None:
 
 
 def test_a_sampler_that_is_not_the_learner_ends_the_run_on_request() -> None:
-    for policy, steps in ((Hot, 2 * 2048 + 8), (ActorCriticPolicy, 4 * 2048)):
+    for policy, steps in ((Hot, 2 * 2048 + 8), (ActorCriticPolicy, 3 * 2048)):
         model = model_of(PPO, policy, n_steps=256, num_envs=8, batch_size=512)
         callback = DoctorCallback(stop=True)
-        model.learn(4 * 2048, callback)
+        model.learn(3 * 2048, callback)
         assert model.num_timesteps <= steps and callback._is_stopping is (policy is Hot)
         model.learn(8, callback, reset_num_timesteps=False)  # a new call begins anew
         assert model.num_timesteps > 2048
@@ -368,7 +375,7 @@ def test_a_distribution_without_an_exact_entropy_has_no_gap(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     model = model_of(done=spaces.Box(-1, 1, (2,)), use_sde=True)
-    model.learn(64 * 20, DoctorCallback(), log_interval=None)
+    model.learn(64 * 5, DoctorCallback(), log_interval=None)
     found = model.logger.name_to_value
     assert "doctor/surprise_gap" not in found and found["doctor/end_kl"] > 0
     assert "StateDependentNoiseDistribution has no exact entropy" in capsys.readouterr().out
