@@ -186,7 +186,7 @@ REMOVED = st.lists(st.sampled_from(list(REMOVALS)), min_size=1, max_size=3)
 SPOILED = st.lists(st.sampled_from([*REMOVALS, *SPOILERS]), min_size=1, max_size=4)
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(case=CASE, names=REMOVED, seed=SEED)
 def test_nothing_that_is_taken_away_makes_a_faulty_record_healthy(
     case: str, names: list[str], seed: int
@@ -202,7 +202,7 @@ def test_a_fault_from_the_start_is_there_however_early_the_record_ends(
     never_healthy(case, [drop_the_end.__name__, *names], seed)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(case=st.sampled_from(list(SIGNATURES)), names=SPOILED, seed=SEED)
 def test_nothing_that_stands_in_a_record_ends_in_a_traceback(
     case: str, names: list[str], seed: int
@@ -212,7 +212,7 @@ def test_nothing_that_stands_in_a_record_ends_in_a_traceback(
 
 def test_mutated_records_seldom_name_another_cause() -> None:
     rng, wrong = random.Random(0), Counter[bool]()
-    for number in range(200):
+    for number in range(100):
         case = rng.choice(HARMFUL)
         names = rng.choices(list(REMOVALS), k=rng.randint(1, 3))
         found = checked(mutated(case, names, random.Random(number)))
