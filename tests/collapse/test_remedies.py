@@ -107,13 +107,13 @@ def test_a_cold_run_begins_at_random_weights_and_at_the_network_s_own_step_size(
 
 def test_a_trial_leaves_a_row_for_each_seed_and_no_run_folder(tmp_path: Path) -> None:
     rows = {
-        remedy: run_trial(Trial("reward_squash", remedy, "move_net", "warm", smoke=True), (5, 6), tmp_path)[0]
-        for remedy in (UNTREATED, TWIN, "tis", "hotter")
+        remedy: run_trial(Trial("reward_squash", remedy, "move_net", "warm", smoke=True), seeds, tmp_path)[0]
+        for remedy, seeds in ((UNTREATED, (5, 6)), (TWIN, (5,)), ("tis", (5,)), ("hotter", (5,)))
     }  # fmt: skip
     assert list(tmp_path.iterdir()) == []
-    assert all([row["seed"] for row in each] == [5, 6] for each in rows.values())
-    ends = {remedy: [row["end_cp"] for row in each] for remedy, each in rows.items()}
-    starts = {remedy: {row["start_cp"] for row in each} for remedy, each in rows.items()}
+    assert [row["seed"] for row in rows[UNTREATED]] == [5, 6]
+    ends = {remedy: each[0]["end_cp"] for remedy, each in rows.items()}
+    starts = {remedy: each[0]["start_cp"] for remedy, each in rows.items()}
     assert starts[UNTREATED] == starts[TWIN] == starts["tis"] != starts["hotter"]  # its own policy
     # On-policy the weight is 1; the fault and the temperature change the run.
     assert ends["tis"] == pytest.approx(ends[UNTREATED], abs=0.5)
