@@ -91,7 +91,7 @@ def test_a_run_with_it_is_recorded_and_goes_on_as_if_it_had_not_been_stopped(
 
     def config(name: str, **changes: Any) -> TrainConfig:
         changes = {"algorithm": GRPO(group_size=4), "regularizer": regularizer, **changes}
-        return tiny(tmp_path / name, updates=4, diagnostics_interval_updates=1, **changes)
+        return tiny(tmp_path / name, updates=2, diagnostics_interval_updates=1, **changes)
 
     whole = train(config("whole"), display=Watcher())
     half = config("parts")
