@@ -50,7 +50,7 @@ def test_a_critic_learns_what_a_position_pays(vec_of: VecOf) -> None:
     policy, batch = critic_and_batch(vec_of)
     pay = (batch.obs.flatten(2).float().mean(-1) > batch.obs.float().mean()).float()
     batch = dataclasses.replace(batch, rewards=pay[..., None].expand_as(batch.rewards))
-    algorithm = RecordingAlgorithm(Needs(critic=Critic(vf_coef=1.0)), update_epochs=40)
+    algorithm = RecordingAlgorithm(Needs(critic=Critic(vf_coef=1.0)), update_epochs=20)
     optimizer = torch.optim.Adam(policy.parameters(), lr=1e-2)
     before = run(policy, batch, RecordingAlgorithm(algorithm.asked))["train/value_loss"]
     targets = make_targets(algorithm, Regularizer(RegularizerConfig(), 1.3), batch)

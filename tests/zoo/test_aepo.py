@@ -355,12 +355,12 @@ def test_needs_that_do_not_go_with_tempered_samples_are_refused(other: dict[str,
 RUN: dict[str, Any] = {
     "algorithm": AEPO(group_size=4, tempered_share=0.3, ent_target=9.0),
     "env": EnvConfig(evaluator="builtin", max_plies=6, reward="success"),
-    "total_moves": 6 * 64,
+    "total_moves": 4 * 64,
 }
 
 
 def test_a_run_that_is_stopped_and_continued_equals_one_that_is_not(tmp_path: Path) -> None:
-    _, stopped, straight = stopped_and_straight(tmp_path, 2, **RUN)
+    _, stopped, straight = stopped_and_straight(tmp_path, 2, **RUN | {"total_moves": 6 * 64})
     keys = ("rollout/tempered_samples", "rollout/tempered_groups", "policy/entropy")
     for a, b in zip(rows_without_time(stopped)[1:], rows_without_time(straight)[1:], strict=True):
         assert [a[key] for key in keys] == [b[key] for key in keys]
