@@ -94,7 +94,8 @@ def _shields(
 ) -> chess.SquareSet:
     """Squares of men of a colour that alone stand between a square and a slider of a colour."""
     found = chess.SquareSet()
-    for slider in chess.SquareSet(board.occupied_co[sliders]):
+    lines = board.bishops | board.rooks | board.queens
+    for slider in chess.SquareSet(board.occupied_co[sliders] & lines):
         ray = chess.SquareSet.ray(target, slider)
         if not ray:
             continue

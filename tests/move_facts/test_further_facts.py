@@ -30,7 +30,7 @@ from chess_env.rules.packed import Positions
 from chess_env.rules.rules import apply_batch, legal_actions_batch
 from tests.move_facts.facts_oracle import move_facts
 from tests.move_facts.further_oracle import further_facts
-from tests.move_facts.positions import random_positions, special_positions
+from tests.move_facts.positions import SPECIAL_FENS, random_positions, special_positions
 
 COLUMNS = facts_asked(FURTHER_GROUPS)
 
@@ -50,19 +50,21 @@ def facts_of(fen: str, move: str, group: str) -> dict[str, int]:
     return {name: int(value) for name, value in zip(names, found, strict=True) if value}
 
 
-def check_against_python_chess(positions: Positions) -> int:
-    """Number of moves whose facts were compared with python-chess's and are equal."""
+def check_against_python_chess(positions: Positions, every: int = 1) -> int:
+    """Number of moves, every so many, whose facts were compared with python-chess's and are equal."""
     legal_ids, num_legal = legal_actions_batch(positions)
     facts = move_facts_batch(positions, legal_ids, asked=FURTHER_GROUPS)
+    compared = 0
     for row, fen in enumerate(map(to_fen, positions)):
         board = chess.Board(fen)
-        for slot in range(num_legal[row]):
+        for slot in range(row % every, num_legal[row], every):
             move = action_to_move(int(legal_ids[row, slot]), board)
             usual, more = move_facts(board, move, 0), further_facts(board, move)
             expected = [*usual, *(more.get(fact.name, 0) for fact in FURTHER_FACTS)]
             assert named(facts[row, slot]) == named(expected), f"{move} in {fen}"
+            compared += 1
         assert not facts[row, num_legal[row] :].any()
-    return int(num_legal.sum())
+    return compared
 
 
 def test_an_exchange_counts_the_rook_behind_the_rook() -> None:
@@ -236,11 +238,13 @@ def test_a_threat_of_mate_that_one_reply_stops_leaves_one_evasion() -> None:
 
 
 def test_the_kernel_equals_python_chess_on_every_move_of_special_positions() -> None:
-    assert check_against_python_chess(special_positions()) > 500
+    # With the colours exchanged they have the same facts, another test says.
+    assert check_against_python_chess(special_positions()[: len(SPECIAL_FENS)]) > 400
 
 
-def test_the_kernel_equals_python_chess_on_every_move_of_random_positions() -> None:
-    assert check_against_python_chess(random_positions(24, seed=3)) > 500
+def test_the_kernel_equals_python_chess_on_moves_of_random_positions() -> None:
+    # The oracle takes 5 ms for a move; those of one position differ little.
+    assert check_against_python_chess(random_positions(24, seed=3), every=3) > 200
 
 
 @settings(max_examples=8, deadline=None)
@@ -258,7 +262,7 @@ def test_the_kernel_equals_python_chess_along_a_game_of_captures(seed: int, plie
         slot = rng.choice(num_legal[0], p=weights / weights.sum())
         position = apply_batch(position, legal_ids[0, slot : slot + 1].astype(np.int64))
     if legal_actions_batch(position)[1][0]:
-        assert check_against_python_chess(position) > 0
+        assert check_against_python_chess(position, every=3) > 0
 
 
 @pytest.mark.slow
@@ -268,7 +272,7 @@ def test_the_kernel_equals_python_chess_on_every_move_of_many_positions() -> Non
 
 
 def test_every_further_fact_occurs_and_none_exceeds_its_largest_value() -> None:
-    positions = np.concatenate([special_positions(), random_positions(3000, seed=2)])
+    positions = np.concatenate([special_positions(), random_positions(1000, seed=2)])
     legal_ids, _ = legal_actions_batch(positions)
     legal_ids = np.ascontiguousarray(legal_ids[:, :60])
     seen = move_facts_batch(positions, legal_ids, asked=FURTHER_GROUPS).max(axis=(0, 1))
