@@ -34,14 +34,15 @@ RECOVERY = RegularizerConfig(
     ent_patience=2,
     temperature_step=0.3,
 )
-# Batches of the same size as `tiny`'s, whatever the algorithm.
+# Three updates each, whatever the algorithm.
 CASES: dict[str, dict[str, Any]] = {
-    "ppo": {"algorithm": PPO(update_epochs=2), "rollout": RolloutConfig(num_envs=16, num_plies=4)},
+    "ppo": {"algorithm": PPO(update_epochs=2), "total_moves": 3 * 16},
     "games": {
         "algorithm": GRPO(group_size=4, credit="return_to_go"),
         "rollout": RolloutConfig(
-            form="games", num_envs=8, num_plies=4, train_sides="start", teacher_fraction=0.5
+            form="games", num_envs=4, num_plies=4, train_sides="start", teacher_fraction=0.5
         ),
+        "total_moves": 3 * 32,
     },
     "recovery": {"regularizer": RECOVERY},
     "stale": {
@@ -51,7 +52,7 @@ CASES: dict[str, dict[str, Any]] = {
     "live groups": {
         "algorithm": GRPO(group_size=2, live_groups=True),
         "rollout": RolloutConfig(num_envs=8, num_plies=2, temperature=0.02),
-        "total_moves": 600,
+        "total_moves": 300,
     },
 }
 
@@ -61,7 +62,7 @@ def test_a_run_that_is_stopped_and_continued_equals_one_that_is_not(
     tmp_path: Path, name: str
 ) -> None:
     changes = {"checkpoint_interval_updates": 100, "diagnostics_interval_updates": 2} | CASES[name]
-    first, stopped, straight = stopped_and_straight(tmp_path, 2, updates=4, **changes)
+    first, stopped, straight = stopped_and_straight(tmp_path, 1, updates=3, **changes)
     rows = {path: rows_without_time(path) for path in (stopped, straight)}
     for row in (row for found in rows.values() for row in found):
         for key in [key for key in row if "cache" in key or "evaluations" in key]:

@@ -24,6 +24,7 @@ from tests.networks.facts_net import FACTS
 from tests.training.runs import Watcher, stopped_and_straight, tiny
 
 GAMES = RolloutConfig(form="games", num_envs=4, num_plies=4)
+ONE_OF_EACH = {"algorithm": PPO(), "total_moves": 4 * 16}  # 4 updates: one move of a position
 RUNS: dict[str, dict[str, Any]] = {
     "positions": {},
     "games": {"rollout": GAMES},
@@ -33,9 +34,9 @@ RUNS: dict[str, dict[str, Any]] = {
         "algorithm": GRPO(group_size=2, live_groups=True),
         "rollout": RolloutConfig(num_envs=8, num_plies=2, temperature=0.05),
     },
-    "critic": {"algorithm": PPO()},
+    "critic": ONE_OF_EACH,
     "critic against an opponent": {
-        "algorithm": PPO(),
+        **ONE_OF_EACH,
         "env": EnvConfig(evaluator="builtin", max_plies=3, opponent="random"),
     },
     "all moves": {"algorithm": Exact(), "total_moves": 4_000},
@@ -54,7 +55,7 @@ def test_the_learner_starts_as_the_policy_that_sampled(name: str, tmp_path: Path
 
 
 def test_a_run_continued_ends_in_the_same_bits(tmp_path: Path) -> None:
-    stopped_and_straight(tmp_path, 2, policy=FACTS, algorithm=PPO())
+    stopped_and_straight(tmp_path, 2, policy=FACTS, **ONE_OF_EACH)
 
 
 def test_dynamic_sampling_of_a_run_keeps_facts_beside_their_moves(tmp_path: Path) -> None:

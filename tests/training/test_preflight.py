@@ -106,7 +106,7 @@ RUNS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("name", RUNS)
 def test_a_run_is_the_same_in_every_bit_with_and_without_it(tmp_path: Path, name: str) -> None:
     for folder, preflight_on in (("with", True), ("without", False)):
-        config = tiny(tmp_path / folder, updates=3, preflight=preflight_on, **RUNS[name])
+        config = tiny(tmp_path / folder, updates=2, preflight=preflight_on, **RUNS[name])
         train(config, display=Watcher())
     assert_same(final_state(tmp_path / "with"), final_state(tmp_path / "without"))
     assert rows_without_time(tmp_path / "with") == rows_without_time(tmp_path / "without")
@@ -177,7 +177,8 @@ def test_a_configuration_of_before_the_preflight_is_read_with_it_on(tmp_path: Pa
 
 
 def test_the_command_line_switches_it_off_and_the_folder_says_so(tmp_path: Path) -> None:
-    assert cli.main([*SMOKE, "--no-preflight", "--run-dir", str(tmp_path)]) == 0
+    least = ["--total-moves", "512", "--rollout.num-plies", "1"]
+    assert cli.main([*SMOKE, *least, "--no-preflight", "--run-dir", str(tmp_path)]) == 0
     assert json.loads((tmp_path / "config.json").read_text())["preflight"] is False
     assert read_metrics(tmp_path)[1]["step0/preflight"] == 0
 

@@ -137,13 +137,13 @@ def test_a_signal_lets_the_update_finish_and_the_run_continues_exactly(tmp_path:
     }
     stopped, straight = tmp_path / "stopped", tmp_path / "straight"
     before = signal.getsignal(number)  # a shell ignores SIGINT in what it runs in the background
-    first = train(tiny(stopped, **changes), display=Watcher(stop_at(2, number=number)))
-    assert first.stopped_by == number.name and first.updates < 4
+    first = train(tiny(stopped, 3, **changes), display=Watcher(stop_at(1, number=number)))
+    assert first.stopped_by == number.name and first.updates < 3
     assert signal.getsignal(number) is before
     newest = checkpoint.load_newest(stopped / "checkpoints")
     assert newest.state["progress"]["update"] == first.updates
-    second = train(tiny(stopped, **changes), resume=True, display=Watcher())
-    train(tiny(straight, **changes), display=Watcher())
+    second = train(tiny(stopped, 3, **changes), resume=True, display=Watcher())
+    train(tiny(straight, 3, **changes), display=Watcher())
     assert second.stopped_by is None
     assert_same(final_state(stopped), final_state(straight))
 
