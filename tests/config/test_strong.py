@@ -14,7 +14,9 @@ from algorithms.networks.build import build_policy
 from tests.commands.lab import chess_lab
 from tests.small import CPU
 
-SMOKE = ("--preset", "strong", "--smoke", "--device", "cpu")
+LEAST = ("--smoke", "--total-moves", "256", "--rollout.num-envs", "2", "--rollout.num-plies", "1",
+         "--diagnostics-interval-updates", "100", "--device", "cpu")  # fmt: skip
+SMOKE = ("--preset", "strong", *LEAST)
 
 
 @pytest.mark.parametrize("name", STRONG_FOR)
@@ -36,11 +38,12 @@ def test_a_smoke_run_that_starts_from_weights_keeps_their_network(tmp_path: Path
     kept = config_file.load(tmp_path / "run" / "config.json")
     assert kept.policy == strong(named_run("exact")).policy
     again = ["--like", str(tmp_path / "run"), "--run-dir", str(tmp_path / "again")]
-    assert cli.main(["train", "exact", "--smoke", *again]) == 0
+    assert cli.main(["train", "exact", *LEAST, *again]) == 0
 
 
 def test_a_smoke_run_starts_from_a_smoke_run(tmp_path: Path) -> None:
-    first = ["--policy.network", "move_net", "--smoke", "--run-dir", str(tmp_path / "first")]
+    sizes = ["--policy.network", "move_net", "--num-positions", "64", "--total-steps", "2"]
+    first = ["--smoke", *sizes, "--run-dir", str(tmp_path / "first")]
     assert cli.main(["pretrain", *first]) == 0
     start = ["--init-from", str(tmp_path / "first"), "--policy.facts", "--match.opponents"]
     arguments = [*start, "--run-dir", str(tmp_path / "run")]

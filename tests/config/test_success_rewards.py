@@ -101,7 +101,8 @@ def test_the_contract_serves_such_an_algorithm_with_successes() -> None:
 def test_it_trains_by_its_name_alone_and_refuses_what_a_reward_of_one_s_own_pays_besides(
     tmp_path: Any,
 ) -> None:
-    start = ("train", f"{HERE}:Solver", "--smoke", "--env.evaluator", "builtin", "--run-dir")
+    least = ("--smoke", "--total-moves", "64", "--rollout.num-plies", "1")
+    start = ("train", f"{HERE}:Solver", *least, "--env.evaluator", "builtin", "--run-dir")
     code, _, error = chess_lab(*start, tmp_path / "good")
     assert code == 0, error
     code, _, error = chess_lab(*start, tmp_path / "bad", "--env.reward", f"{HERE}:half")

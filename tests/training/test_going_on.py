@@ -13,7 +13,6 @@ from algorithms.reports.run_files import read_run
 from algorithms.run_folder.atomic_files import edited_files, new_folder
 from tests.commands.lab import chess_lab
 
-SMALL = ("--smoke", "--env.evaluator", "builtin", "--total-moves", "1024")
 LEAST = ("--env.evaluator", "builtin", "--policy.size", "tiny", "--total-moves", "16",
          "--rollout.num-envs", "2", "--rollout.num-plies", "1")  # fmt: skip
 OWN = '''
@@ -89,10 +88,10 @@ def test_a_longer_budget_says_how_the_schedules_move_and_the_command_that_keeps_
     monkeypatch.chdir(tmp_path)
     falling = ("--optimizer.lr-final", "1e-5", "--regularizer.ent-coef", "0.3",
                "--regularizer.ent-coef-final", "0.1")  # fmt: skip
-    assert chess_lab("train", "grpo", *SMALL, *falling, "--run-dir", "run").code == 0
-    answer = chess_lab("train", "--resume", "run", "--total-moves", "2048")
+    assert chess_lab("train", "grpo", *LEAST, *falling, "--run-dir", "run").code == 0
+    answer = chess_lab("train", "--resume", "run", "--total-moves", "32")
     said = " ".join(answer.out.split())
-    assert answer.code == 0 and "total_moves was 1,024 and is 2,048" in said
+    assert answer.code == 0 and "total_moves was 16 and is 32" in said
     assert "regularizer.ent_coef 0.1 -> 0.2" in said
     assert "optimizer.learning_rate 1e-05 -> " in said
     command = said.split("chess-lab ", 1)[1].split(" None ")
@@ -102,6 +101,6 @@ def test_a_longer_budget_says_how_the_schedules_move_and_the_command_that_keeps_
     run = config_file.load(tmp_path / "kept" / "config.json")
     assert run.regularizer.ent_coef == pytest.approx(0.1) and run.regularizer.ent_coef_final is None
     assert run.optimizer.learning_rate == pytest.approx(1e-5) and run.optimizer.lr_final is None
-    assert run.total_moves == 1024
-    again = chess_lab("train", "--resume", "kept", "--total-moves", "1536")
+    assert run.total_moves == 16
+    again = chess_lab("train", "--resume", "kept", "--total-moves", "24")
     assert again.code == 0 and "schedules" not in again.out
