@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from algorithms import PRESETS
-from algorithms.config.run import EnvConfig, RolloutConfig, TrainConfig
+from algorithms.config.run import EnvConfig, OptimizerConfig, RolloutConfig, TrainConfig
 from algorithms.rollouts import worker
 from algorithms.training.session import Session
 from algorithms.training.trainer import train
@@ -23,9 +23,10 @@ from tests.training.runs import Watcher, assert_same, final_state, rows_without_
 def config_of(name: str, form: Any = "positions", **changes: Any) -> TrainConfig:
     """Three shards of four boards, so that two play at once and one follows."""
     algorithm, regularizer = PRESETS[name]
-    rollout = RolloutConfig(form=form, num_envs=12, num_plies=3)
+    rollout = RolloutConfig(form=form, num_envs=12, num_plies=2)
     return tiny(Path("unused"), algorithm=algorithm, regularizer=regularizer, rollout=rollout,
-                total_moves=3 * 36 * algorithm.group_size, num_shards=3, **changes)  # fmt: skip
+                optimizer=OptimizerConfig(minibatch_size=24), num_shards=3,
+                total_moves=2 * 24 * algorithm.group_size, **changes)  # fmt: skip
 
 
 @pytest.mark.parametrize(
