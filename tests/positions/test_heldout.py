@@ -117,13 +117,13 @@ def test_an_unknown_slice_is_an_error() -> None:
 def test_stockfish_agrees_with_the_table() -> None:
     table = load_heldout()
     chosen = np.random.default_rng(0).choice(len(table), 12, replace=False)
-    families = [children(table.positions[index])[0] for index in chosen]
+    families = [children(table.positions[index])[0][::2] for index in chosen]
     evaluator = make_evaluator("stockfish-v1:depth=8", num_engines=1)
     try:
         scores_cp = -evaluator.evaluate(np.concatenate(families))
     finally:
         evaluator.close()
-    expected = np.concatenate([table.scores_cp(index) for index in chosen])
+    expected = np.concatenate([table.scores_cp(index)[::2] for index in chosen])
     # Exact for the engine that made the table; another version may differ by a little.
     error = np.abs(value(scores_cp) - value(expected)).mean()
     assert error == 0 if evaluator.id == table.evaluator_id else error < 0.1

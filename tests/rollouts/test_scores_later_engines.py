@@ -28,15 +28,16 @@ def test_an_engine_that_is_killed_changes_no_score_of_a_rollout() -> None:
     found = []
     for later in (False, True):
         with StockfishEvaluator(depth=2, num_engines=2) as engines:
-            vec = make(evaluator=engines, num_envs=32, start_positions="random_plies:20-60")
+            vec = make(evaluator=engines, num_envs=16, start_positions="random_plies:20-60")
             state = start_rollout(vec, 5)
             vec.scoring.later = partial(vec.scoring.later, wanted=later)
-            killer = threading.Timer(0.05, os.kill, (engines._pool.pids()[0], signal.SIGKILL))
+            killer = threading.Timer(0.02, os.kill, (engines._pool.pids()[0], signal.SIGKILL))
             killer.start()
             batch, _ = play_positions(vec, make_policy(), state, group_size=8)
             killer.join()
             found.append(batch)
-            assert engines.counters()["queries"] == 32 * (1 + 3 * 8)
+            assert engines.counters()["queries"] == 16 * (1 + 3 * 8)
+            vec.close()
     for name in ("rewards", "score_cp", "before_cp", "actions"):
         torch.testing.assert_close(*(getattr(batch, name) for batch in found), rtol=0, atol=0)
 
