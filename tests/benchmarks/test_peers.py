@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import numpy as np
@@ -65,6 +66,9 @@ def test_every_contest_with_maskable_ppo_has_settings_that_fit(mode: str) -> Non
 
 def test_maskable_ppo_is_given_our_boards_network_numbers_and_bonus() -> None:
     config = config_of("versus", smoke=True)
+    few = dataclasses.replace(config.rollout, num_envs=8, num_plies=4)
+    falling = dataclasses.replace(config.regularizer, ent_coef=0.1, ent_coef_final=0.0)
+    config = dataclasses.replace(config, rollout=few, regularizer=falling)
     model, bonus = maskable_ppo(config)
     own = build_policy(config.policy, seed=0, device=torch.device("cpu"), critic=True)
     for name, tensor in model.policy.net.state_dict().items():
