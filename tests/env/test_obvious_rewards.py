@@ -72,7 +72,7 @@ def test_the_third_occurrence_throws_a_won_game_away() -> None:
 @pytest.mark.parametrize("reward", [None, "win_prob_delta+0.5*cp_delta", "regret"])
 def test_the_rewards_are_those_that_a_step_of_the_environment_pays(reward: str | None) -> None:
     kinds = ("repeat_when_lost", "mate_in_1", "no_stalemate")
-    cases = [each for kind in kinds for each in read_obvious().of_kind(kind)[:2]]
+    cases = [each for kind in kinds for each in read_obvious().of_kind(kind)[:1]]
     env = playing.make(evaluator=MaterialEvaluator(), reward=reward)
     for found in paid(*cases, reward=reward):
         for move in (*found.position.right, *found.position.wrong):

@@ -72,9 +72,9 @@ def test_every_board_equals_a_single_environment_bit_by_bit(
     rng = np.random.default_rng(7)
     endings = 0
     for step in range(250):
-        if step >= 120 and endings:
+        if step >= 60 and endings:
             break
-        actions = choose(info, rng, illegal_share=0.01)
+        actions = choose(info, rng, illegal_share=0.02)
         observations, rewards, terminated, truncated, info = vector.step(actions)
         for row, env in enumerate(singles):
             observation, reward, ends, cut, single_info = env.step(int(actions[row]))

@@ -187,7 +187,7 @@ SIGNS = [b"{", b"}", b"(", b")", b"[", b"]", b"\n\n", b'"', b"$", b"--", b"1-0"]
 
 
 @settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(st.data())
 def test_no_damage_to_a_file_raises_or_gives_an_illegal_move(tmp_path: Path, data: Any) -> None:

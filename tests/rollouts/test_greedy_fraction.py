@@ -56,7 +56,7 @@ def test_the_samples_of_a_first_ply_and_their_rewards_stay_what_they_were() -> N
 
 
 def test_in_between_about_that_share_of_the_boards_plays_greedily() -> None:
-    batch = rollout(0.3, plies=40)
+    batch = rollout(0.3, plies=30)
     after = batch.obs[:, 1:]
     by_choice = [
         np.stack(positions, axis=1)
