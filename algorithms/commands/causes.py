@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from algorithms.commands.parser import Parser, whole
-from algorithms.commands.result_files import write_json
+from algorithms.commands.result_files import try_path, write_json
 from algorithms.commands.run_end import code_of, next_commands
 from algorithms.core.checks import WIDTH, canonical, message_lines
 from algorithms.run_folder.terminal import complain
@@ -97,7 +97,7 @@ def _start(cause: Cause, options: argparse.Namespace) -> int:
     from algorithms.collapse.experiment import run_cause
     from algorithms.training.preflight import PreflightError
 
-    write_json(options.json, {})  # a path that cannot be written should fail before the run
+    try_path("--json", options.json)
     try:
         outcome = run_cause(
             cause,

@@ -49,6 +49,7 @@ def run(arguments: Sequence[str]) -> int:
     for flag, value in (("--reward", options.reward), ("--positions", options.positions)):
         if value is not None:
             parser.error(f"{flag} is about an evaluator: add --evaluator NAME")
+    try_path("--json", options.json)
     return _check_installation(options.json)
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from algorithms.commands.parser import Parser, whole
-from algorithms.commands.result_files import write_json
+from algorithms.commands.result_files import try_path, write_json
 from algorithms.commands.run_end import program
 from algorithms.comparison.executors import add_options
 from algorithms.core.checks import canonical
@@ -67,7 +67,7 @@ def run(arguments: Sequence[str]) -> int:
             "runs", "-".join(["compare", *map(_in_a_name, (*plan.presets, *plan.causes))])
         )
         _check_used(plan, given)
-        write_json(options.json, {})  # a path that cannot be written should fail before the runs
+        try_path("--json", options.json)
         say = functools.partial(print, flush=True)
         result = compare(
             plan,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from algorithms.commands import run_end
 from algorithms.commands.parser import Parser
-from algorithms.commands.result_files import write_json
+from algorithms.commands.result_files import try_path
 from algorithms.commands.run_end import code_of, end_of_run
 from algorithms.run_folder.atomic_files import CONFIG_FILE
 from algorithms.run_folder.terminal import complain
@@ -83,7 +83,7 @@ def run(arguments: Sequence[str]) -> int:
             settings = {"target": "played", **settings}
         config = with_settings(config, settings, command="chess-lab pretrain")
         _check_used(config, settings)
-        write_json(options.json, {})  # a path that cannot be written should fail before the run
+        try_path("--json", options.json)
         result = pretrain(config, resume=options.resume is not None)
     except (ValueError, RuntimeError, OSError, ImportError) as error:
         complain("chess-lab pretrain", error)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from algorithms.commands.parser import Parser, whole
-from algorithms.commands.result_files import write_json
+from algorithms.commands.result_files import try_path, write_json
 from algorithms.commands.run_end import program
 from algorithms.comparison.executors import add_options, jobs_of
 from algorithms.run_folder.terminal import complain
@@ -116,7 +116,7 @@ def _run(options: argparse.Namespace, arguments: Sequence[str]) -> int:
         options.start, num_seeds=2 if options.smoke else options.seeds, first_seed=options.first_seed,
         smoke=options.smoke, **given,
     )  # fmt: skip
-    write_json(options.json, {})  # a path that cannot be written should fail before the runs
+    try_path("--json", options.json)
     out = options.out.resolve()
     out.mkdir(parents=True, exist_ok=True)
     where = open_executor(out, jobs=jobs_of(options), ray=options.ray, cell_cpus=options.cell_cpus)
@@ -200,7 +200,7 @@ def _trial(options: argparse.Namespace, arguments: Sequence[str]) -> int:
     from algorithms.networks.settings import DEFAULT_NETWORK
     from algorithms.run_folder import environment
 
-    write_json(options.json, {})
+    try_path("--json", options.json)
     network = options.network or DEFAULT_NETWORK
     trial = Trial(options.fault, options.remedy, network, options.start, options.smoke)
     seeds = range(options.first_seed, options.first_seed + options.seeds)

@@ -53,6 +53,6 @@ def try_path(option: str, path: Path | None) -> None:
         is_new = not os.path.lexists(path)
         path.open("ab").close()
         if is_new:
-            path.unlink()
+            path.unlink(missing_ok=True)  # several processes of a run may try it at once
     except OSError as error:
         raise UnwritableError(cannot_write(option, path, error)) from None

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from algorithms.commands import run_end
 from algorithms.commands.parser import Parser, whole
-from algorithms.commands.result_files import write_json
+from algorithms.commands.result_files import try_path
 from algorithms.commands.run_end import code_of, end_of_run
 from algorithms.core.checks import canonical
 from algorithms.run_folder.atomic_files import CONFIG_FILE
@@ -90,7 +90,7 @@ def run(arguments: Sequence[str]) -> int:
             begun = dataclasses.replace(begun, policy=whole.policy)
         config = with_settings(begun, settings, command="chess-lab train")
         _check_used(config, settings)
-        write_json(options.json, {})  # a path that cannot be written should fail before the run
+        try_path("--json", options.json)
         if options.num_processes > 1 and not launched():
             check_settings(config)
             check_division(config.num_shards, options.num_processes)

@@ -226,11 +226,19 @@ def test_a_json_path_that_cannot_be_written_is_named_before_anything_runs(
     command: list[str], tmp_path: Path
 ) -> None:
     run_dir = ["--run-dir", str(tmp_path / "run")] if "train" in command else []
-    code, _, err = chess_lab(*command, *run_dir, "--json", tmp_path)
-    assert code == 1
+    code, out, err = chess_lab(*command, *run_dir, "--json", tmp_path)
+    assert code == 1 and not out
     assert str(tmp_path) in err
     assert "path of a file" in err
     assert not (tmp_path / "run").exists()
+
+
+def test_a_run_that_is_refused_leaves_the_result_of_another_where_json_says(tmp_path: Path) -> None:
+    result = tmp_path / "result.json"
+    result.write_text("1", encoding="utf-8")
+    run = ["--run-dir", tmp_path / "run", "--compile"]  # that needs a GPU
+    code, _, _ = chess_lab("train", "grpo", "--smoke", *run, "--device", "cpu", "--json", result)
+    assert code == 1 and result.read_text(encoding="utf-8") == "1"
 
 
 def _saved(folder: Path, **changes: Any) -> Path:
