@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import typing
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -78,7 +79,8 @@ def add_settings(
 
 def help_of(setting: Setting) -> str:
     """What a setting does, and its value where it is not given."""
-    text, value = descriptions(type(setting.owner)).get(setting.field, ""), setting.value
+    text = descriptions(type(setting.owner)).get(setting.field, "")  # type: ignore[arg-type]
+    value = setting.value
     if isinstance(value, bool):
         return negated(text) if value else text
     listed = " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
@@ -90,6 +92,7 @@ def negated(text: str) -> str:
     return f"turn this off: {text}"
 
 
+@functools.cache
 def descriptions(record: type) -> dict[str, str]:
     """What each field of a dataclass does, from the Attributes sections of its docstring and its bases'."""
     import docstring_parser
