@@ -196,20 +196,21 @@ class _Pass:
         logits, values = self._made
         kept, found = list[Tensor](), list[Tensor]()
         for pull in pulls:
-            outputs, weights = [logits], [pull.to(logits.dtype)]
+            # As a sum: to give torch the weights of outputs makes it import sympy, for half a second.
+            along, at_values = (logits * pull.to(logits.dtype)).sum(), False
+            if pull is pulls[-1] and values is not None and values_pull is not None:
+                along, at_values = along + (values * values_pull.to(values.dtype)).sum(), True
             unit = pull / pull.norm().clamp(
                 min=torch.finfo(pull.dtype).tiny
             )  # 0 where nothing pulls
-            if pull is pulls[-1] and values is not None and values_pull is not None:
-                outputs, weights = [logits, values], [*weights, values_pull.to(values.dtype)]
             # In a sound run most stages pull as the one before them does: a pass is spared.
             same = next((k for k, one in enumerate(kept) if _parallel(one, unit)), None)
             kept.append(unit)
-            if same is not None and len(outputs) == 1:
+            if same is not None and not at_values:
                 found.append(found[same] * (pull.norm() / pulls[same].norm()).nan_to_num())
                 continue
             gradients = torch.autograd.grad(
-                outputs, parameters, weights, retain_graph=True, materialize_grads=True
+                along, parameters, retain_graph=True, materialize_grads=True
             )
             found.append(torch.cat([each.reshape(-1) for each in gradients]).double())
         return found
