@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from hypothesis import settings
 
 from algorithms.config.run import TrainConfig
 from algorithms.evaluation.regret import HeldoutSlice, prepare_slice
@@ -24,6 +25,10 @@ from tests.board.browser import chromium
 from tests.evaluation.policies import saved_run
 from tests.forks import Forks
 from tests.small import VecOf, make_vec
+
+# An example may be the first that compiles a kernel, and the machine may be busy.
+settings.register_profile("tests", deadline=None)
+settings.load_profile("tests")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

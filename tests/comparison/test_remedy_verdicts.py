@@ -90,7 +90,7 @@ def test_a_run_that_broke_is_left_out_and_few_seeds_say_nothing() -> None:
     assert len(paired(trials["cure"], trials[UNTREATED])) == SEEDS - 1
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(seed=st.integers(0, 10**6), shift=st.floats(-100, 100))
 def test_what_all_runs_of_a_seed_share_changes_no_verdict(seed: int, shift: float) -> None:
     trials = fault(seed, cure=78.0, better=25.0, idle=1.0)

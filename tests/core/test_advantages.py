@@ -51,7 +51,7 @@ def test_a_group_with_one_valid_member_gets_zero(scale: AdvantageScale) -> None:
 
 
 @given(seed=st.integers(0, 10_000), scale=st.sampled_from(SCALES))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_shifting_a_group_changes_nothing_and_permuting_it_permutes(
     seed: int, scale: AdvantageScale
 ) -> None:

@@ -52,7 +52,7 @@ def close(ours: Tensor, theirs: Tensor) -> None:
 
 @pytest.mark.parametrize("dtype", TOLERANCE)
 @given(**cases)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_entropy_and_its_gradient_are_those_of_torch(
     dtype: torch.dtype, seed: int, num_legal: int, padding: int, temperature: float
 ) -> None:
@@ -69,7 +69,7 @@ def test_entropy_and_its_gradient_are_those_of_torch(
 
 @pytest.mark.parametrize("dtype", TOLERANCE)
 @given(**cases)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_kl_and_its_gradient_are_those_of_torch(
     dtype: torch.dtype, seed: int, num_legal: int, padding: int, temperature: float
 ) -> None:
@@ -89,7 +89,7 @@ def test_kl_and_its_gradient_are_those_of_torch(
 
 @pytest.mark.parametrize("dtype", TOLERANCE)
 @given(**cases)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_log_probabilities_of_sampled_moves_are_those_of_torch(
     dtype: torch.dtype, seed: int, num_legal: int, padding: int, temperature: float
 ) -> None:
@@ -102,7 +102,7 @@ def test_log_probabilities_of_sampled_moves_are_those_of_torch(
 
 
 @given(seed=st.integers(0, 10_000), scale=st.sampled_from([0.0, 1e-3, 1.0, 1e3, 1e30]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_entropy_never_exceeds_the_log_of_the_number_of_legal_moves(
     seed: int, scale: float
 ) -> None:

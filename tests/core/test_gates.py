@@ -36,7 +36,7 @@ def test_a_hand_computed_delight_gate() -> None:
 
 
 @given(seed=st.integers(0, 2**31), scale=st.floats(1e-3, 1e3))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_the_delight_gate_does_not_depend_on_the_advantages_unit_or_on_invalid_samples(
     seed: int, scale: float
 ) -> None:
@@ -105,7 +105,7 @@ def test_clip_cov_leaves_out_the_qualifying_samples_with_the_smallest_uniforms()
 
 
 @given(seed=st.integers(0, 2**31), scale=st.floats(1e-3, 1e3))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_clip_cov_equals_its_definition_on_the_valid_samples(seed: int, scale: float) -> None:
     logprobs, advantages, valid, uniforms = random_inputs(seed)
     found = clip_cov(

@@ -186,7 +186,7 @@ REMOVED = st.lists(st.sampled_from(list(REMOVALS)), min_size=1, max_size=3)
 SPOILED = st.lists(st.sampled_from([*REMOVALS, *SPOILERS]), min_size=1, max_size=4)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(case=CASE, names=REMOVED, seed=SEED)
 def test_nothing_that_is_taken_away_makes_a_faulty_record_healthy(
     case: str, names: list[str], seed: int
@@ -194,7 +194,7 @@ def test_nothing_that_is_taken_away_makes_a_faulty_record_healthy(
     never_healthy(case, names, seed)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(case=CASE.filter(from_the_start), names=REMOVED, seed=SEED)
 def test_a_fault_from_the_start_is_there_however_early_the_record_ends(
     case: str, names: list[str], seed: int
@@ -202,7 +202,7 @@ def test_a_fault_from_the_start_is_there_however_early_the_record_ends(
     never_healthy(case, [drop_the_end.__name__, *names], seed)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(case=st.sampled_from(list(SIGNATURES)), names=SPOILED, seed=SEED)
 def test_nothing_that_stands_in_a_record_ends_in_a_traceback(
     case: str, names: list[str], seed: int

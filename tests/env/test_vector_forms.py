@@ -8,7 +8,7 @@ from typing import Any
 import chess
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from chess_env.moves import NUM_ACTIONS, legal_actions
@@ -181,7 +181,6 @@ LEGAL_SETS = st.lists(
 )
 
 
-@settings(deadline=None)  # the first call compiles
 @given(LEGAL_SETS)
 def test_a_sampled_bit_is_the_legal_action_of_that_number(
     rows: list[tuple[set[int], float]],

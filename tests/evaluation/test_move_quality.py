@@ -118,7 +118,7 @@ def test_a_faster_mate_is_the_better_move_but_no_smaller_regret() -> None:
     assert found["accuracy_percent"] == [100.0]
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(moves=positions())
 def test_everything_stays_in_its_bounds_and_equals_a_loop_over_moves(moves: Row) -> None:
     found = {name: values[0] for name, values in values_of([moves]).items()}
@@ -140,7 +140,7 @@ def test_everything_stays_in_its_bounds_and_equals_a_loop_over_moves(moves: Row)
         assert -1e-12 <= found["entropy"] <= math.log(len(moves)) + 1e-12
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(moves=positions(bound_cp=400), shift=st.integers(-600, 600))
 def test_a_shift_of_all_scores_changes_nothing_but_win_percent(moves: Row, shift: int) -> None:
     before = values_of([moves])
@@ -149,7 +149,7 @@ def test_a_shift_of_all_scores_changes_nothing_but_win_percent(moves: Row, shift
         assert after[name] == pytest.approx(before[name], nan_ok=True), name
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(moves=positions(), order=st.randoms(use_true_random=False))
 def test_the_names_of_the_moves_do_not_matter(moves: Row, order: Any) -> None:
     shuffled = list(moves)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -13,7 +13,6 @@ from chess_env.rules.rules import distinct
 words = st.sampled_from([0, 1, 2**32, 2**63, 2**64 - 1])
 
 
-@settings(deadline=None)  # the first call compiles
 @given(st.lists(st.lists(words, min_size=8, max_size=8), max_size=60))
 def test_distinct_rows_are_those_of_a_dict(rows: list[list[int]]) -> None:
     packed = np.array(rows, np.uint64).reshape(-1, 8)

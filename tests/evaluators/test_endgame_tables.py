@@ -69,7 +69,7 @@ def three_men(draw: st.DrawFn) -> chess.Board:
 
 
 @given(three_men().filter(lambda board: board.is_valid() and not board.is_game_over()))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_an_entry_follows_from_the_entries_after_python_chess_s_moves(board: chess.Board) -> None:
     assert score(board.fen()) == expected(board)
 

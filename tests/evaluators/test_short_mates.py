@@ -103,7 +103,7 @@ def crowded(draw: st.DrawFn) -> chess.Board:
 
 
 @given(crowded().filter(lambda board: board.is_valid() and not board.is_game_over()))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_every_mate_in_one_is_found_and_no_claim_is_wrong(board: chess.Board) -> None:
     fen, epd = board.fen(), board.epd()
     mating = proven([fen], 0)[0]
@@ -145,7 +145,7 @@ def test_what_the_search_knows_of_checks_changes_no_proof() -> None:
 
 
 @given(crowded().filter(lambda board: board.is_valid() and 0 < board.legal_moves.count() <= 6))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 def test_a_hunted_king_with_few_replies_has_every_mate_in_two_found_that_leaves_few(
     board: chess.Board,
 ) -> None:

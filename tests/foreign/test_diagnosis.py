@@ -137,9 +137,7 @@ def test_a_log_with_evaluations_and_without_rewards_in_training_cannot_tell_of_f
 
 
 @given(st.data())
-@settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_log_with_holes_is_read_and_never_says_more_updates_than_it_has(
     tmp_path: Path, data: st.DataObject
 ) -> None:

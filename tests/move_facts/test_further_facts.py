@@ -247,7 +247,7 @@ def test_the_kernel_equals_python_chess_on_moves_of_random_positions() -> None:
     assert check_against_python_chess(random_positions(24, seed=3), every=3) > 200
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 40))
 def test_the_kernel_equals_python_chess_along_a_game_of_captures(seed: int, plies: int) -> None:
     rng = np.random.default_rng(seed)

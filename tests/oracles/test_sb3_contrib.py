@@ -50,7 +50,7 @@ def close(ours: Tensor, theirs: Tensor) -> None:
 @given(
     seed=st.integers(0, 10_000), num_legal=st.integers(1, MAX_MOVES), temperature=st.floats(0.5, 5)
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_log_probabilities_and_entropy_are_those_of_sb3_contrib(
     dtype: torch.dtype, seed: int, num_legal: int, temperature: float
 ) -> None:
@@ -63,7 +63,7 @@ def test_log_probabilities_and_entropy_are_those_of_sb3_contrib(
 
 @pytest.mark.parametrize("dtype", TOLERANCE)
 @given(seed=st.integers(0, 10_000), num_legal=st.integers(1, MAX_MOVES))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_gradients_of_log_probability_and_entropy_are_those_of_sb3_contrib(
     dtype: torch.dtype, seed: int, num_legal: int
 ) -> None:

@@ -54,7 +54,7 @@ JUNK = st.binary(max_size=60).map(lambda raw: raw.replace(b"\n", b"\r"))
 LINES = st.lists(st.one_of(SPOKEN, OPTION, SENSIBLE, SENSIBLE, JUNK), max_size=15)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(LINES)
 def test_no_stream_of_lines_stops_the_engine_and_every_go_gets_one_move(lines: list[bytes]) -> None:
     commands = [parse(line) for line in lines]

@@ -57,6 +57,6 @@ def test_the_facts_on_an_odd_board_are_those_of_python_chess(fen: str) -> None:
 
 
 @given(odd_boards())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_the_facts_on_any_board_are_those_of_python_chess(board: chess.Board) -> None:
     check(board)

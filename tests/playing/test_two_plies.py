@@ -76,7 +76,10 @@ def by_python_chess(board: chess.Board) -> dict[str, int]:
         (None, ("e2e4", "c7c5", "g1f3")),
         (None, KNIGHTS),
         (None, (*SHUFFLE, "g1f3")),
-        ("4k3/pp6/8/8/8/8/PP5N/4K3 w - - 0 1", ("e1d1", "e8d8")),  # Ke1 Ke8 would be the start again
+        (
+            "4k3/pp6/8/8/8/8/PP5N/4K3 w - - 0 1",
+            ("e1d1", "e8d8"),
+        ),  # Ke1 Ke8 would be the start again
         (STALEMATE, ()),
         ("r3k2r/pPp2ppp/8/3pP3/8/8/PPP2P1P/R3K2R w KQkq d6 0 9", ("b7a8q", "e8d7")),
         ("4k3/3r4/8/8/8/8/R7/4K2R w K - 98 80", ()),

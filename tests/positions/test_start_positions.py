@@ -57,7 +57,7 @@ def test_samples_are_legal_unfinished_not_held_out_and_seeded(spec: str) -> None
 
 
 @given(seed=st.integers(0, 2**32), phase=st.integers(0, 2))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_every_phase_sample_is_legal_and_of_its_phase(seed: int, phase: int) -> None:
     position = PhaseMix().sample_phase(phase, np.random.default_rng(seed))
     np.testing.assert_array_equal(parse_fen(to_fen(position)), position)
@@ -82,7 +82,7 @@ def test_set_up_endgames_never_leave_the_side_that_moved_in_check() -> None:
 
 
 @given(seed=st.integers(0, 2**32))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_every_decided_position_is_legal_and_unfinished(seed: int) -> None:
     position = make_start_positions("decided").sample(np.random.default_rng(seed))
     np.testing.assert_array_equal(parse_fen(to_fen(position)), position)

@@ -186,9 +186,7 @@ ARCHIVES = (
 SIGNS = [b"{", b"}", b"(", b")", b"[", b"]", b"\n\n", b'"', b"$", b"--", b"1-0"]
 
 
-@settings(
-    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_no_damage_to_a_file_raises_or_gives_an_illegal_move(tmp_path: Path, data: Any) -> None:
     raw = bytearray("".join(f"{random_game(seed, num_plies=8)}\n\n" for seed in range(3)).encode())

@@ -41,7 +41,7 @@ def test_the_weight_rises_and_acts_at_and_below_the_target_and_falls_unused_abov
     assert [weight for _, weight in found] == pytest.approx(held)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(
     entropies=st.lists(st.floats(0, 5), min_size=1, max_size=40),
     start=st.floats(1e-6, 0.05),

@@ -235,7 +235,7 @@ CONFIGS = (
 
 
 @pytest.mark.parametrize("config", CONFIGS, ids=range(len(CONFIGS)))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(readings=st.lists(READINGS, min_size=2, max_size=25), data=st.data())
 def test_an_interrupted_run_goes_on_exactly_like_an_uninterrupted_one(
     config: RegularizerConfig, readings: list[Measurements], data: st.DataObject

@@ -115,7 +115,7 @@ def test_pairs_that_are_all_drawn_do_not_give_an_interval_of_no_width() -> None:
     )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(COUNTS)
 def test_the_other_players_view_is_the_mirror_image(counts: list[int]) -> None:
     ours, theirs = judge_pairs(counts), judge_pairs(counts[::-1])
@@ -124,7 +124,7 @@ def test_the_other_players_view_is_the_mirror_image(counts: list[int]) -> None:
     assert ours.los == pytest.approx(1 - theirs.los, abs=1e-9)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(COUNTS)
 def test_the_interval_holds_the_score_and_nothing_is_infinite(counts: list[int]) -> None:
     result = judge_pairs(counts)
@@ -211,7 +211,7 @@ def test_the_bound_for_pairs_that_are_alike_is_missed_in_at_most_five_percent() 
         assert missed / 2000 <= 0.06
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(COUNTS, st.integers(500, 3000))
 def test_the_joint_elo_of_one_match_is_the_label_and_its_difference(
     counts: list[int], label: int

@@ -39,7 +39,7 @@ def test_values_at_the_quartiles_count_with_the_fraction_inside() -> None:
     shift=st.floats(-100, 100),
     scale=st.floats(0.01, 100),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_the_interquartile_mean_moves_with_the_values_and_ignores_their_order(
     values: list[float], shift: float, scale: float
 ) -> None:

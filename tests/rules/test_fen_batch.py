@@ -38,7 +38,7 @@ def agree(fens: list[str]) -> int:
     return read
 
 
-@settings(deadline=None, max_examples=12)  # the first one compiles
+@settings(max_examples=12)
 @given(st.integers(0, 2**32 - 1))
 def test_positions_of_random_games_are_read_as_one_by_one(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -52,7 +52,6 @@ def test_positions_of_random_games_are_read_as_one_by_one(seed: int) -> None:
     assert agree(fens) == len(fens)
 
 
-@settings(deadline=None)  # the first one compiles
 @given(
     st.sampled_from(SEEDS),
     st.lists(st.tuples(st.integers(0, 80), st.sampled_from(SIGNS), st.booleans()), max_size=3),

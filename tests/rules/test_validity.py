@@ -5,7 +5,7 @@ from __future__ import annotations
 import chess
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from chess_env.rules.fen import pack_board, parse_fen, to_fen
@@ -45,7 +45,6 @@ def test_positions_of_games_are_playable() -> None:
         assert playable_batch(random_walk(start, 200, rng)).all()
 
 
-@settings(deadline=None)  # the first example compiles
 @given(
     st.integers(0, 10_000),
     st.integers(0, 120),
@@ -60,7 +59,6 @@ def test_a_position_with_flipped_bits_is_playable_where_python_chess_says_so(
     assert playable_batch(position[None])[0] == allowed(position)
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(0, 2**64 - 1), min_size=8, max_size=8))
 def test_random_words_are_playable_where_python_chess_says_so(words: list[int]) -> None:
     position = np.array(words, np.uint64)

@@ -75,7 +75,7 @@ def test_everything_comes_back_as_it_was(tmp_path: Path) -> None:
     assert (back.state["text"], back.state["scalar"]) == (state["text"], 7)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     st.recursive(
         st.none()

@@ -49,7 +49,7 @@ def test_tis_clamps_the_weight_and_icepop_leaves_the_sample_out() -> None:
 
 
 @given(seed=st.integers(0, 2**31), kind=st.sampled_from(KINDS))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_with_open_bounds_the_expected_gradient_of_the_sampler_s_moves_is_the_learner_s(
     seed: int, kind: Any
 ) -> None:

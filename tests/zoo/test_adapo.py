@@ -56,7 +56,7 @@ def test_a_hand_computed_walk_of_the_bound() -> None:
     assert regularizer.metrics()["reg/clip_high"] == found[-1].clip_high
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(
     entropies=st.lists(st.floats(0, 5), min_size=1, max_size=40),
     hold=st.none() | st.floats(0, 5),

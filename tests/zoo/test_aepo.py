@@ -75,7 +75,7 @@ def test_tempered_groups_have_no_part_in_the_batch_s_scale() -> None:
 
 
 @given(seed=st.integers(0, 2**31), rate=st.sampled_from([0.2, 0.6]))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_advantages_are_those_of_the_definition(seed: int, rate: float) -> None:
     case = samples(seed, 8, rate=rate)
     tempered = np.random.default_rng(seed).random(5) < 0.5
@@ -89,7 +89,7 @@ def test_advantages_are_those_of_the_definition(seed: int, rate: float) -> None:
 
 
 @given(seed=st.integers(0, 2**31), tempering=st.sampled_from([0.5, 0.8, 1.2, 2.0]))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_the_expected_step_is_towards_the_tempered_policy_and_moves_entropy_as_the_temperature_says(
     seed: int, tempering: float
 ) -> None:

@@ -33,7 +33,7 @@ def formula(low: float, high: float, dual_clip: float | None) -> Any:
     dual_clip=st.sampled_from([None, 1.5, 3.0]),
     form=st.sampled_from(["positions", "games"]),
 )
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_loss_and_gradient_are_those_of_the_formula(
     seed: int, low: float, high: float, dual_clip: float | None, form: str
 ) -> None:

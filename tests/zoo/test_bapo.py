@@ -81,7 +81,7 @@ def definition(
     moved=st.sampled_from([0.1, 0.5, 1.0]),
     target=st.sampled_from([0.0, 0.5, 1.0, 1.3, 5.0]),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_loss_and_gradient_are_those_of_the_definition(
     seed: int, moved: float, target: float
 ) -> None:
@@ -148,7 +148,6 @@ def test_the_search_starts_from_the_bounds_of_the_controls() -> None:
 
 
 @given(start=st.floats(0.01, 1.0), end=st.floats(0.01, 1.0), step=st.floats(0.01, 2.0))
-@settings(deadline=None)
 def test_a_ladder_begins_and_ends_where_it_should(start: float, end: float, step: float) -> None:
     rungs = ladder(start, end, step)
     assert rungs[0] == (start if abs(end - start) > 1e-9 * step else end) and rungs[-1] == end

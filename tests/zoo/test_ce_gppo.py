@@ -33,7 +33,7 @@ def formula(low: float, high: float, beta_low: float, beta_high: float) -> Any:
     beta_high=st.sampled_from([0.0, 0.5, 1.0]),
     form=st.sampled_from(["positions", "games"]),
 )
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_loss_and_gradient_are_those_of_the_formula(
     seed: int, low: float, high: float, beta_low: float, beta_high: float, form: str
 ) -> None:

@@ -43,7 +43,7 @@ def gradient_of(weights: Array, probs: Array, batch: FlatBatch) -> Array:
     return found
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(seed=st.integers(0, 10**6), fraction=st.sampled_from([1e-4, 0.05, 0.3]))
 def test_clip_cov_s_loss_and_gradient_are_those_of_the_definition(
     seed: int, fraction: float
@@ -96,7 +96,7 @@ def test_the_clip_cuts_by_the_sign_of_the_advantage() -> None:
     assert cut.tolist() == [[True, False, False, True, False]]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(seed=st.integers(0, 10**6), fraction=st.sampled_from([2e-4, 2e-3, 0.1]))
 def test_kl_cov_takes_the_covariance_with_the_learner_as_it_is_now(
     seed: int, fraction: float

@@ -92,7 +92,7 @@ def expected_gradient(
     lam=st.sampled_from([0.0, 0.4]),
     gate_scale=st.sampled_from(["none", "std"]),
 )
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_the_expected_gradient_is_that_of_the_definition(
     seed: int, temperature: float, eta: float, lam: float, gate_scale: GateScale
 ) -> None:

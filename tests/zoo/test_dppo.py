@@ -44,7 +44,7 @@ def formula(divergence: str, low: float, high: float, ratio_cap: float) -> Any:
     ratio_cap=st.sampled_from([1.5, 20.0]),
     form=st.sampled_from(["positions", "games"]),
 )
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_loss_and_gradient_are_those_of_the_formula(
     seed: int, divergence: Divergence, low: float, high: float, ratio_cap: float, form: str
 ) -> None:

@@ -33,7 +33,7 @@ def formula(dual_clip: float) -> Any:
     dual_clip=st.sampled_from([1.05, 2.0, 3.0, 10.0]),
     form=st.sampled_from(["positions", "games"]),
 )
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_loss_and_gradient_are_those_of_the_formula(seed: int, dual_clip: float, form: str) -> None:
     algorithm = GRPO(clip_range=LOW, clip_range_high=HIGH, dual_clip=dual_clip)
     off_policy(algorithm, form, seed=seed).agrees(algorithm, formula(dual_clip))

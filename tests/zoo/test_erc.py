@@ -48,7 +48,7 @@ def definition(
     moved=st.sampled_from([0.05, 0.3, 1.0]),
     bounds=st.sampled_from([(0.95, 1.05), (0.8, 1.2), (0.0, 1.01), (0.99, math.inf)]),
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_loss_and_gradient_are_those_of_the_definition(
     seed: int, moved: float, bounds: tuple[float, float]
 ) -> None:

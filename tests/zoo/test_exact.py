@@ -36,7 +36,7 @@ def mean_loss(case: Case, logits: torch.Tensor) -> torch.Tensor:
     temperature=st.sampled_from([0.5, 1.0, 1.3]),
     moved=st.sampled_from([0.0, 1.0]),
 )
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_the_gradient_is_exactly_minus_that_of_the_expected_reward(
     seed: int, temperature: float, moved: float
 ) -> None:

@@ -78,7 +78,7 @@ def test_two_moves_by_hand() -> None:
     beta=st.sampled_from([0.5, 15.0]),
     weight_max=st.sampled_from([1.1, 10.0]),
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_loss_and_gradient_are_those_of_the_definition(
     seed: int, beta: float, weight_max: float
 ) -> None:

@@ -76,7 +76,7 @@ def definition(
     moved=st.sampled_from([0.001, 0.1, 1.0]),
     bounds=st.sampled_from([(3e-4, 4e-4), (0.1, 0.2), (1.0, math.inf)]),
 )
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_loss_and_gradient_are_those_of_the_definition(
     seed: int, moved: float, bounds: tuple[float, float]
 ) -> None:

@@ -69,7 +69,7 @@ def definition(
     eta=st.sampled_from([0.01, 0.1, 3.0]),
     mode=st.sampled_from(["sampled", "top"]),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_loss_and_gradient_are_those_of_the_definition(
     seed: int, moved: float, rate: float, eta: float, mode: Any
 ) -> None:

@@ -63,7 +63,7 @@ def definition(
     return losses, gradient, chosen
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     seed=st.integers(0, 10**6),
     size=st.sampled_from([0.0, 0.5, 2.0]),

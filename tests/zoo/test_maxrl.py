@@ -35,7 +35,7 @@ def test_the_mean_is_that_of_the_valid_members_and_one_alone_gives_nothing() -> 
 
 
 @given(seed=st.integers(0, 2**31), rate=st.sampled_from([0.0, 0.2, 0.6, 1.0]))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_advantages_are_those_of_the_definition(seed: int, rate: float) -> None:
     case = samples(seed, 8, rate=rate)
     found = MaxRL().advantages(rollout(case.old, case.slots, case.rewards, case.valid))

@@ -57,7 +57,7 @@ def test_every_number_of_successes_agrees_with_the_enumeration_of_all_subsets(
 
 
 @given(seed=st.integers(0, 2**31), k=st.integers(1, 6), rate=st.sampled_from([0.0, 0.15, 0.5, 1.0]))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_advantages_are_those_of_the_definition(seed: int, k: int, rate: float) -> None:
     case = samples(seed, 7, rate=rate)
     batch = rollout(case.old, case.slots, case.rewards, case.valid)

@@ -58,7 +58,7 @@ def sb3_advantages(
     gae_lambda=st.sampled_from([0.0, 0.5, 0.95, 1.0]),
     ending=st.sampled_from([0.0, 0.1, 0.5]),
 )
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_generalised_advantages_equal_sb3_s_in_white_s_view(
     seed: int, gamma: float, gae_lambda: float, ending: float
 ) -> None:

@@ -57,7 +57,7 @@ def test_a_hand_computed_case_of_both_signs() -> None:
     assert masked[0].tolist() == pytest.approx([0.0, -1.4, 0.0, 0.0, 0.0])
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(seed=st.integers(0, 10**6), zeta=st.floats(-2, 2))
 def test_loss_and_gradient_are_those_of_the_formula(seed: int, zeta: float) -> None:
     logits, batch, advantages = random_case(seed)
@@ -137,7 +137,7 @@ def test_a_hand_computed_walk_of_zeta_with_a_turn_of_its_sign() -> None:
     assert strengths(reg, [2.0, 1.0, 1.0, 1.0]) == pytest.approx([-4e-4, -2e-4, -1e-4, 1e-4])
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(
     entropies=st.lists(st.floats(0, 5), min_size=1, max_size=60),
     hold=st.none() | st.floats(0, 5),

@@ -35,7 +35,7 @@ def formula(tau_positive: float, tau_negative: float) -> Any:
     tau_negative=st.sampled_from([0.5, 1.05, 4.2]),
     form=st.sampled_from(["positions", "games"]),
 )
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_loss_and_gradient_are_those_of_the_formula(
     seed: int, tau_positive: float, tau_negative: float, form: str
 ) -> None:

@@ -58,7 +58,7 @@ def definition(
     moved=st.sampled_from([0.0, 0.1, 1.0]),
     bounds=st.sampled_from([(0.8, 1.2), (0.0, 1.0), (0.5, 3.0)]),
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_loss_and_gradient_are_those_of_the_definition(
     seed: int, moved: float, bounds: tuple[float, float]
 ) -> None:

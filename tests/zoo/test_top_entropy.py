@@ -58,7 +58,7 @@ def definition(
     moved=st.sampled_from([0.05, 0.5]),
     fraction=st.floats(0.01, 0.99),
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_loss_and_gradient_are_those_of_the_definition(
     seed: int, moved: float, fraction: float
 ) -> None:

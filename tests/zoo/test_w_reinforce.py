@@ -23,7 +23,7 @@ def test_a_success_gets_the_weight_and_a_failure_minus_one() -> None:
     rate=st.sampled_from([0.0, 0.4, 1.0]),
     weight=st.sampled_from([0.0, 0.1, 1.0]),
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_advantages_are_those_of_the_definition(seed: int, rate: float, weight: float) -> None:
     case = samples(seed, 4, rate=rate)
     batch = rollout(case.old, case.slots, case.rewards, case.valid)
