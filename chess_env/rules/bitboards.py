@@ -111,11 +111,12 @@ def _between_and_line() -> tuple[np.ndarray, np.ndarray]:
     """uint64 [64, 64] twice: squares strictly between two aligned squares; the whole line through them."""
     between = np.zeros((64, 64), np.uint64)
     line = np.zeros((64, 64), np.uint64)
-    for start in range(64):
-        for d_rank, d_file in _AROUND:
+    for d_rank, d_file in _AROUND:
+        masks = _line_masks(d_rank, d_file)
+        for start in range(64):
             passed = 0
             rank, file = start // 8 + d_rank, start % 8 + d_file
-            whole = int(_line_masks(d_rank, d_file)[start]) | 1 << start
+            whole = int(masks[start]) | 1 << start
             while 0 <= rank < 8 and 0 <= file < 8:
                 end = 8 * rank + file
                 between[start, end] = np.uint64(passed)
