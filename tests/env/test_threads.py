@@ -57,7 +57,7 @@ def assert_same(found: Any, expected: Any) -> None:
 @pytest.mark.parametrize("observation", ["planes", "positions"])
 def test_threads_change_nothing_that_the_environment_says(observation: str) -> None:
     seen = []
-    for num_threads in (1, 2, 3):
+    for num_threads in (1, 2, 3, 4):
         vec = boards(num_threads, observation=observation, move_facts=True)
         seen.append(played(vec))
         assert bool(ours()) is (num_threads > 1)
