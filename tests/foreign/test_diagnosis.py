@@ -185,6 +185,21 @@ def test_a_loss_budget_gives_the_coefficient_that_it_was_told_or_could_compute(
     assert verdict.confirm == "the same run with beta=0.1" and found.verdict == IMPAIRED
 
 
+def test_a_bonus_that_raises_entropy_while_rewards_stand_still_is_a_loss_budget(
+    tmp_path: Path,
+) -> None:
+    rows: Rows = [
+        {"time/total_timesteps": 2048 * n, "rollout/ep_rew_mean": 20 + 7 * n % 3, "train/entropy_loss": -0.5 - n / 100,
+         "train/approx_kl": 0.004, "train/clip_fraction": 0.05, "train/n_updates": 10 * n}
+        for n in range(1, 30)
+    ]  # fmt: skip
+    (tmp_path / "args.json").write_text('{"ent_coef": 0.3}')
+    path = json_lines(tmp_path / "progress.json", rows)
+    (cause,) = diagnose_log(read_log(path, config=tmp_path / "args.json")).causes
+    assert cause.name == "loss_budget" and isinstance(cause.verdict, Named)
+    assert cause.verdict.confirm == "the same run with ent_coef=0.01"
+
+
 def rising(n: int) -> float:
     return 0.3 + 0.3 * (1 - 0.97**n) + 0.01 * ((7 * n) % 5 - 2)
 

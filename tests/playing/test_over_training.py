@@ -51,7 +51,7 @@ def by_hand(probs: list[list[list[float]]]) -> OverTraining:
         names=tuple(f"position {row}" for row in range(len(probs[0]))),
         positions=table.positions[: len(probs[0])],
         obs=table.obs[: len(probs[0])],
-        legal_ids=np.tile(np.array([7, 9], np.int16), (len(probs[0]), 1)),
+        legal_ids=np.tile(np.array([0, 9], np.int16), (len(probs[0]), 1)),
         move_facts=table.move_facts[: len(probs[0]), :2],
         regret_cp=np.tile([0.0, 100.0], (len(probs[0]), 1)),
     )
@@ -70,6 +70,7 @@ def test_entropy_choice_regret_and_change_by_hand() -> None:
     np.testing.assert_allclose(found.regret_cp[:, 0], [50.0, 75.0, 100.0])
     np.testing.assert_allclose(found.change, [0.5, 0.1])
     np.testing.assert_allclose(found.only(1).change, [0.1])
+    assert found.only(1).at.legal_ids.tolist() == [[0, 9]]
     assert found.only(1).at.names == ("position 1",) and found.only(0).entropy.shape == (3, 1)
     other = by_hand([[[0.5, 0.5]], [[0.8, 0.2]]])
     assert [(each is found, row) for each, row in most_changed([found, other])] == [

@@ -268,7 +268,9 @@ def test_what_a_kill_after_a_checkpoint_left_undone_is_done_when_the_run_goes_on
         os._exit(1)
     assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == -signal.SIGKILL
     assert os.readlink(tmp_path / "latest") == "update-00000002"
+    (tmp_path / "partial-00000004-1").mkdir()  # and of a later kill
     checkpoint.settle(tmp_path, 3)
+    assert not list(tmp_path.glob("partial-*"))
     assert os.readlink(tmp_path / "latest") == os.readlink(tmp_path / "best") == "update-00000003"
     assert [path.name for path in checkpoint.directories(tmp_path)] == [
         "update-00000002", "update-00000003",

@@ -145,6 +145,16 @@ def test_a_healthy_record_says_that_sampler_and_learner_are_one_with_and_without
     assert metrics["step0/repeat_error"] == 0
 
 
+def test_a_slope_of_log_odds_that_rounding_alone_can_make_is_1() -> None:
+    with session_of(init_logit_scale=1e-4) as session:
+        batch = rolled(session)
+        torch.manual_seed(0)
+        rounded = batch.old_legal_logprobs * (1 + 1e-7 * torch.randn_like(batch.old_legal_logprobs))
+        batch = dataclasses.replace(batch, old_legal_logprobs=rounded)
+        metrics = measure_first_rollout(session, batch)
+    assert metrics["step0/log_odds_slope"] == 1.0
+
+
 def test_a_sampler_that_draws_at_random_is_measured_with_and_without_it() -> None:
     with session_of(policy=DROPPED, rollout=SYNCED, preflight=False) as session:
         session.learner.behaviour.train()
