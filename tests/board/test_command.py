@@ -68,15 +68,18 @@ def test_the_end_of_the_terminal_inside_a_request_ends_it() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("number", "code", "runs"), [(signal.SIGINT, 130, []), (signal.SIGTERM, 143, ["warm"])]
+)
 def test_it_serves_on_this_machine_alone_until_a_signal_comes(
-    number: signal.Signals, code: int
+    number: signal.Signals, code: int, runs: list[str]
 ) -> None:
-    with board_process("--port", "0", "--evaluator", "none") as (process, url):
+    with board_process(*runs, "--port", "0", "--evaluator", "none") as (process, url):
         assert url.startswith("http://127.0.0.1:")
         assert get(url)[0] == 200
         status, raw = get(url + "api/policies")
-        assert status == 200 and [p["name"] for p in json.loads(raw)["policies"]] == ["example"]
+        names = [policy["name"] for policy in json.loads(raw)["policies"]]
+        assert status == 200 and names == (runs or ["example"])
         assert get(url, host="evil.example")[0] == 403
         process.send_signal(number)
         _, err = process.communicate(timeout=60)

@@ -153,6 +153,7 @@ def test_what_follows_from_the_positions_is_computed_and_not_taken(
         lambda state: counter(HISTORY_LENGTH, 10**9)(state["shards"][0]["vec"]),
         lambda state: state.pop("seen"),
         lambda state: state["progress"].update(update="many"),
+        lambda state: state.update(temperature=0.0),
     ],
 )
 def test_resume_refuses_a_strangers_state_in_one_message(
