@@ -54,6 +54,12 @@ def get(url: str, host: str | None = None) -> tuple[int, bytes]:
         return refused.code, refused.read()
 
 
+def alone(err: str) -> bool:
+    """Whether it says that it was interrupted, and nothing else but that a kernel was compiled."""
+    lines = [line for line in err.splitlines() if not line.startswith("chess_env: compiling")]
+    return lines == ["interrupted"]
+
+
 @pytest.mark.slow
 def test_the_end_of_the_terminal_inside_a_request_ends_it() -> None:
     with board_process("--port", "0", "--evaluator", "none") as (process, url):
@@ -64,7 +70,7 @@ def test_the_end_of_the_terminal_inside_a_request_ends_it() -> None:
             _, err = process.communicate(timeout=60)
             for each in asked:
                 each.cancel()
-        assert process.returncode == 129 and err == "interrupted\n"
+        assert process.returncode == 129 and alone(err)
 
 
 @pytest.mark.slow
@@ -83,7 +89,7 @@ def test_it_serves_on_this_machine_alone_until_a_signal_comes(
         assert get(url, host="evil.example")[0] == 403
         process.send_signal(number)
         _, err = process.communicate(timeout=60)
-        assert process.returncode == code and err == "interrupted\n"
+        assert process.returncode == code and alone(err)
 
 
 def test_a_port_that_is_taken_is_said_before_anything_is_loaded() -> None:
