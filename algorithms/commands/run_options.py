@@ -79,6 +79,7 @@ def add_settings(
 
 def help_of(setting: Setting) -> str:
     """What a setting does, and its value where it is not given."""
+    # mypy takes a class for something that has no hash.
     text = descriptions(type(setting.owner)).get(setting.field, "")  # type: ignore[arg-type]
     value = setting.value
     if isinstance(value, bool):

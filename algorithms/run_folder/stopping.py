@@ -1,6 +1,6 @@
 """A process ends cleanly when it is asked to: by Ctrl-C, a scheduler's SIGTERM, or the end of its terminal.
 
-Those of `chess-lab` that it starts end with it.
+Processes of `chess-lab` that it starts end with it.
 """
 
 from __future__ import annotations
