@@ -20,8 +20,8 @@ import chess
 import numpy as np
 
 from chess_env.positions.openings import opening_positions
-from chess_env.rules.fen import parse_fen
-from chess_env.rules.movegen import in_check
+from chess_env.rules.fen import parse_fen, to_fen
+from chess_env.rules.movegen import checkers_of, in_check
 from chess_env.rules.packed import (
     BISHOPS,
     BLACK_BIT,
@@ -124,6 +124,11 @@ def _is_playable(position: Positions, phase: int | None = None) -> bool:
         not opponent_in_check(position)
         and (phase is None or int(phase_batch(position[None])[0]) == phase)
         and int(status_batch(position[None])[0]) == ONGOING
+        # Men that were set up or promoted where they stand can give a check that no last move gives.
+        and (
+            int(np.bitwise_count(checkers_of(position))) < 2
+            or chess.Board(to_fen(position)).is_valid()
+        )
     )
 
 
